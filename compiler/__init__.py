@@ -1,0 +1,1 @@
+"""mlopt: a readable compiler for neural-network inference."""

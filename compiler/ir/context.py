@@ -1,0 +1,64 @@
+"""The context of one compilation: registered dialects, the weights, the evaluator, the target, what passes report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from mlopt.diagnostics import Diagnostic
+from mlopt.weights import WeightStore
+
+Evaluator = Callable[[Operation, Sequence[np.ndarray]], Sequence[np.ndarray]]
+"""Evaluates one graph-level operation on numpy arrays; raises `LookupError` for an operation it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchNeed:
+    """Bytes of scratch that an engine needs beside the buffers a function declares itself.
+
+    `minimum`: without it the function can't run; `preferred`: more brings nothing.
+    """
+
+    minimum: int
+    preferred: int
+
+
+class Target(Protocol):
+    """What passes may ask about the machine and engine that the code is for."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def alignment(self) -> int:
+        """Bytes; every planned offset is a multiple of it."""
+        ...
+
+    def scratch_need(self, func: FuncOp) -> ScratchNeed:
+        """How much scratch the engine needs to execute this memref-level function."""
+        ...
+
+
+@dataclass
+class CompilerContext(Context):
+    """xDSL's context plus what one compilation shares between its passes.
+
+    `statistics` counts by (pass name, statistic); `remarks` collects what passes did and did not do.
+    """
+
+    weights: WeightStore = field(default_factory=WeightStore)
+    evaluator: Evaluator | None = None
+    target: Target | None = None
+    statistics: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    remarks: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    def count(self, pass_name: str, statistic: str, amount: int = 1) -> None:
+        """Add to a statistic of a pass, such as `count("fuse-kernels", "maps-fused")`."""
+        self.statistics[pass_name, statistic] += amount

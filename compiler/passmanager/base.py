@@ -1,0 +1,42 @@
+"""The base class of every pass: options as dataclass fields, a changed flag, what it requires and ensures."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from mlopt.diagnostics import MloptError, PassFailure
+from mlopt.ir.context import CompilerContext
+
+Condition = Callable[[Operation], MloptError | None]
+"""A check of the IR before (`requires`) or after (`ensures`) a pass; returns the error, or None when it holds."""
+
+
+@dataclass(frozen=True)
+class Pass(ModulePass):
+    """A pass over one anchor operation.
+
+    Subclasses are frozen dataclasses; their fields are the pass's options. `anchor` names the operation a pass runs
+    on (`None`: any). `run` rewrites that operation and returns whether anything changed.
+    """
+
+    anchor: ClassVar[str | None] = "builtin.module"
+    requires: ClassVar[tuple[Condition, ...]] = ()
+    ensures: ClassVar[tuple[Condition, ...]] = ()
+
+    @abstractmethod
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        """Rewrite `op` in place; return True if anything changed. Raise `PassFailure` if the work can't be done."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """xDSL's entry point, so that a pass can be used with xDSL's own tools."""
+        if not isinstance(ctx, CompilerContext):
+            raise PassFailure(f"pass '{self.name}' needs a CompilerContext")
+        self.run(ctx, op)

@@ -1,0 +1,28 @@
+"""Every pass by its name, loaded when first asked for. A new pass is one line here and one file."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from mlopt.passmanager.base import Pass
+
+PASSES: dict[str, str] = {
+    "canonicalize": "mlopt.passes.common.canonicalize:CanonicalizePass",
+    "cse": "mlopt.passes.common.cse:CsePass",
+    "dce": "mlopt.passes.common.dce:DcePass",
+    "fold-constants": "mlopt.passes.graph.fold_constants:FoldConstantsPass",
+    "fold-batch-norm": "mlopt.passes.graph.fold_batch_norm:FoldBatchNormPass",
+    "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
+    "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",
+    "reuse-in-place": "mlopt.passes.kernel.reuse_in_place:ReuseInPlacePass",
+    "convert-kernel-to-memref": "mlopt.passes.convert_kernel_to_memref:ConvertKernelToMemrefPass",
+    "plan-workspaces": "mlopt.passes.memref.plan_workspaces:PlanWorkspacesPass",
+    "assign-buffers": "mlopt.passes.memref.assign_buffers:AssignBuffersPass",
+}
+"""Pass name → `module:class`."""
+
+
+def load_pass(name: str) -> type[Pass]:
+    """The class of the pass called `name`; `KeyError` if there is none."""
+    module, _, attribute = PASSES[name].partition(":")
+    return getattr(import_module(module), attribute)
