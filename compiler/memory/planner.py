@@ -1,0 +1,172 @@
+"""Assigning offsets to buffers: three strategies, from no reuse to the best of a portfolio of greedy orders.
+
+The greedy rule is that of TFLite's arena planner (decreasing size, best gap) and of XLA's heap simulator; the portfolio
+is the observation that no single order wins on all instances. Everything is deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from mlopt.memory.buffers import Buffer, align_up, conflicts, max_live
+
+Strategy = Literal["none", "conservative", "aggressive"]
+"""How much reuse: every buffer its own space; only among buffers of exactly the same size; any."""
+
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+
+OPTIMAL = "optimal (max-live)"
+"""Status of a plan that is as small as the most bytes live at one moment: proved to be the smallest."""
+GAP = "gap"
+"""Status of a plan that is larger than that bound: perhaps optimal, not proved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Byte offsets by buffer id, the bytes the arena needs, and how that compares with the lower bound."""
+
+    offsets: dict[str, int]
+    height: int
+    lower_bound: int
+
+    @property
+    def status(self) -> str:
+        """`OPTIMAL` if the height equals the lower bound, else `GAP`."""
+        return OPTIMAL if self.height == self.lower_bound else GAP
+
+
+def plan(buffers: Sequence[Buffer], strategy: Strategy = "aggressive") -> Plan:
+    """Place all buffers in one arena so that no two that are live at the same moment share bytes.
+
+    Costs O(n log n + c log c) for the c pairs of buffers that live at the same moment, per greedy order tried.
+
+    Raises:
+        ValueError: for two buffers of one id, or an unknown strategy.
+    """
+    if len({buffer.id for buffer in buffers}) != len(buffers):
+        raise ValueError("buffer ids are not unique")
+    lower_bound = max_live(buffers)
+    match strategy:
+        case "none":
+            offsets = _separate(buffers)
+        case "conservative":
+            offsets = _share_equal_sizes(buffers)
+        case "aggressive":
+            offsets = _best_greedy(buffers, lower_bound)
+        case _:
+            raise ValueError(f"unknown strategy '{strategy}', expected one of {', '.join(STRATEGIES)}")
+    named = {buffer.id: offset for buffer, offset in zip(buffers, offsets, strict=True)}
+    return Plan(named, _height(buffers, offsets), lower_bound)
+
+
+def _height(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
+    return max(
+        (offset + buffer.footprint for buffer, offset in zip(buffers, offsets, strict=True) if buffer.size),
+        default=0,
+    )
+
+
+def _separate(buffers: Sequence[Buffer]) -> list[int]:
+    """One buffer after the other, in the given order."""
+    offsets: list[int] = []
+    end = 0
+    for buffer in buffers:
+        offset = align_up(end, buffer.alignment)
+        offsets.append(offset)
+        end = offset + buffer.footprint
+    return offsets
+
+
+def _share_equal_sizes(buffers: Sequence[Buffer]) -> list[int]:
+    """Colour the interval graph of each group of equal size and alignment: a colour is a block of that size.
+
+    Taking buffers by start and the first free block is optimal for intervals: a group needs as many blocks as its
+    buffers live at one moment.
+    """
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index, buffer in enumerate(buffers):
+        groups.setdefault((buffer.alignment, buffer.size), []).append(index)
+    offsets = [0] * len(buffers)
+    end = 0
+    for (alignment, size), members in groups.items():
+        base = align_up(end, alignment)
+        busy_until: list[int] = []
+        for index in sorted(members, key=lambda index: (buffers[index].lower, index)):
+            buffer = buffers[index]
+            block = next((b for b, until in enumerate(busy_until) if until <= buffer.lower), len(busy_until))
+            if block == len(busy_until):
+                busy_until.append(0)
+            busy_until[block] = buffer.upper
+            offsets[index] = base + block * align_up(size, alignment)
+        end = base + len(busy_until) * align_up(size, alignment)
+    return offsets
+
+
+_Key = Callable[[Buffer], tuple[int, ...]]
+
+_ORDERS: tuple[tuple[_Key, bool], ...] = (
+    # (key of the order, best fit instead of first fit)
+    (lambda b: (-b.footprint, b.lower), True),
+    (lambda b: (-b.footprint, b.lower), False),
+    (lambda b: (-b.footprint, b.lower - b.upper), False),
+    (lambda b: (-b.footprint * (b.upper - b.lower), b.lower), True),
+    (lambda b: (-b.footprint * (b.upper - b.lower), b.lower), False),
+    (lambda b: (b.lower, -b.footprint), True),
+    (lambda b: (b.lower, -b.footprint), False),
+    (lambda b: (-b.upper, -b.footprint), False),
+    (lambda b: (b.lower - b.upper, -b.footprint), True),
+    (lambda b: (b.lower - b.upper, -b.footprint), False),
+)
+"""Size, area (size times lifetime), start, end and width of the lifetime; the first that meets the bound ends it."""
+
+
+def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
+    neighbours: list[list[int]] = [[] for _ in buffers]
+    for one, other in conflicts(buffers):
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    best: list[int] | None = None
+    best_height = 0
+    for offsets in _greedy_plans(buffers, neighbours):
+        height = _height(buffers, offsets)
+        if best is None or height < best_height:
+            best, best_height = offsets, height
+        if height == lower_bound:
+            break
+    assert best is not None
+    return best
+
+
+def _greedy_plans(buffers: Sequence[Buffer], neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    for key, best_fit in _ORDERS:
+        order = sorted(range(len(buffers)), key=lambda index: (*key(buffers[index]), index))
+        yield _place_in_order(buffers, neighbours, order, best_fit)
+
+
+def _place_in_order(
+    buffers: Sequence[Buffer], neighbours: Sequence[Sequence[int]], order: Sequence[int], best_fit: bool
+) -> list[int]:
+    """Place each buffer in the lowest (or the smallest) gap between its placed neighbours, or on top of them."""
+    offsets = [-1] * len(buffers)
+    for index in order:
+        buffer = buffers[index]
+        busy = sorted(
+            (offsets[other], offsets[other] + buffers[other].footprint)
+            for other in neighbours[index]
+            if offsets[other] >= 0
+        )
+        end = 0
+        best: int | None = None
+        best_waste = 0
+        for gap_end, next_end in busy:
+            start = align_up(end, buffer.alignment)
+            waste = gap_end - start - buffer.footprint
+            if waste >= 0 and (best is None or waste < best_waste):
+                best, best_waste = start, waste
+                if not best_fit:
+                    break
+            end = max(end, next_end)
+        offsets[index] = align_up(end, buffer.alignment) if best is None else best
+    return offsets
