@@ -1,38 +1,163 @@
-"""Named read-only arrays outside the IR; equal contents are stored once."""
+"""Named read-only arrays outside the IR; equal contents are stored once.
+
+On disk a store is a safetensors file. Files written here keep every array whose size allows it at a multiple
+of 64 bytes, so that opening one maps it into memory and copies only the few arrays that stand elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from mlopt.diagnostics import InputError
+from mlopt.weights import safetensors_file
+from mlopt.weights.alignment import aligned_copy, is_aligned
+
+_Kind = tuple[np.dtype, tuple[int, ...]]
+_RESERVED_NAME = "__metadata__"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One stored array: its type, and its bytes (in memory, or a part of a mapped file)."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    data: np.ndarray  # one-dimensional uint8, read-only
+
+    def array(self) -> np.ndarray:
+        array = self.data.view(self.dtype).reshape(self.shape)
+        array.flags.writeable = False
+        return array
+
 
 class WeightStore:
-    """Name → array. Arrays handed out are read-only, C-contiguous and aligned to 64 bytes."""
+    """Name → array. Arrays handed out are read-only, C-contiguous and aligned to 64 bytes.
+
+    Two arrays are equal when dtype, shape and bytes are: `0.0` and `-0.0` differ, a NaN equals the same NaN.
+    Contents are hashed only when another array of the same dtype and shape is there, and once each.
+    """
 
     def __init__(self) -> None:
-        self._arrays: dict[str, np.ndarray] = {}
+        self._entries: dict[str, _Entry] = {}
+        self._unhashed: dict[_Kind, list[str]] = {}
+        self._by_digest: dict[tuple[_Kind, bytes], str] = {}
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._arrays
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def add(self, array: np.ndarray, name: str) -> str:
-        """Store `array`; return the name to use: that of an equal array already stored, else `name` made unique."""
-        raise NotImplementedError
+        """Store `array`; return the name to use: that of an equal stored array, else `name` made unique.
+
+        The array is copied, so that later writes to it do not reach the store; a read-only `np.memmap` is
+        kept as it is and not read. `InputError` if the dtype can't be stored (strings, objects).
+        """
+        if not safetensors_file.is_storable(array.dtype.newbyteorder("=")):
+            raise InputError(f'weight "{name}" has the type {array.dtype}, which is not supported')
+        array = _little_endian(array)
+        kind = (array.dtype, array.shape)
+        equal = self._find_equal(array, kind)
+        if equal is not None:
+            return equal
+        name = self._unique_name(name)
+        data = _bytes_of(array)
+        if not (isinstance(array, np.memmap) and array.mode == "r"):
+            data = aligned_copy(data)
+        self._entries[name] = _Entry(array.dtype, array.shape, data)
+        self._unhashed.setdefault(kind, []).append(name)
+        return name
 
     def get(self, name: str) -> np.ndarray:
         """The array of that name (read-only); `KeyError` if there is none."""
-        return self._arrays[name]
+        entry = self._entries[name]
+        if not is_aligned(entry.data):
+            entry = _Entry(entry.dtype, entry.shape, aligned_copy(entry.data))
+            self._entries[name] = entry
+        return entry.array()
 
-    def save(self, path: Path, names: list[str]) -> None:
-        """Write the named arrays as a safetensors file, atomically."""
-        raise NotImplementedError
+    def dtype(self, name: str) -> np.dtype:
+        """The dtype of the array of that name; its contents are not read."""
+        return self._entries[name].dtype
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of the array of that name; its contents are not read."""
+        return self._entries[name].shape
+
+    def nbytes(self, name: str) -> int:
+        """Bytes of the array of that name in memory; its contents are not read."""
+        return self._entries[name].data.nbytes
+
+    def retain(self, names: Iterable[str]) -> list[str]:
+        """Drop every array that is not named in `names`; return the names dropped."""
+        kept = set(names)
+        dropped = [name for name in self._entries if name not in kept]
+        for name in dropped:
+            del self._entries[name]
+        gone = set(dropped)
+        self._by_digest = {key: name for key, name in self._by_digest.items() if name not in gone}
+        for kind, pending in list(self._unhashed.items()):
+            self._unhashed[kind] = [name for name in pending if name not in gone]
+        return dropped
+
+    def save(self, path: Path, names: Iterable[str]) -> None:
+        """Write the named arrays as a safetensors file, atomically: the old file or the whole new one.
+
+        `KeyError` if a name is not in the store; `InputError` if the file can't be written.
+        """
+        entries = {name: self._entries[name] for name in dict.fromkeys(names)}
+        safetensors_file.write(path, {name: (e.dtype, e.shape, e.data) for name, e in entries.items()})
 
     @classmethod
     def load(cls, path: Path) -> WeightStore:
-        """Open a safetensors file without reading it whole (memory-mapped)."""
-        raise NotImplementedError
+        """Open a safetensors file without reading it whole (memory-mapped).
+
+        `InputError` if the file is missing, truncated, no safetensors file, or holds a type that numpy lacks.
+        """
+        store = cls()
+        for name, (dtype, shape, data) in safetensors_file.open_mapped(path).items():
+            store._entries[name] = _Entry(dtype, shape, data)
+            store._unhashed.setdefault((dtype, shape), []).append(name)
+        return store
+
+    def _find_equal(self, array: np.ndarray, kind: _Kind) -> str | None:
+        """The name of a stored array with the same dtype, shape and bytes."""
+        pending = self._unhashed.get(kind)
+        if pending is None:
+            return None
+        for name in pending:
+            self._by_digest.setdefault((kind, _digest(self._entries[name].data)), name)
+        pending.clear()
+        return self._by_digest.get((kind, _digest(_bytes_of(array))))
+
+    def _unique_name(self, name: str) -> str:
+        candidate = base = name or "weight"
+        number = 0
+        while candidate in self._entries or candidate == _RESERVED_NAME:
+            number += 1
+            candidate = f"{base}_{number}"
+        return candidate
+
+
+def _little_endian(array: np.ndarray) -> np.ndarray:
+    if array.dtype.byteorder == ">":
+        return array.astype(array.dtype.newbyteorder("<"))
+    return array
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """The elements in row-major order as a one-dimensional uint8 array (a view where possible)."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _digest(data: np.ndarray) -> bytes:
+    return hashlib.sha256(data.data).digest()
