@@ -1,0 +1,210 @@
+"""One compilation: a model is loaded at some level and lowered phase by phase, each level kept for looking at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from mlopt.diagnostics import InputError, Place
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.parser import parse_module
+from mlopt.ir.printer import print_module
+from mlopt.ir.registration import make_context
+from mlopt.ir.verifier import verify_module
+from mlopt.options import CompileOptions
+from mlopt.passes.pipelines import LEVELS, Level, conversion, phase_passes
+from mlopt.passmanager import PassManager, PassResult, parse_pipeline
+from mlopt.weights import WeightStore
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+ELIDE_LARGER_THAN = 64
+"""Dense constants of more elements are elided in the text handed to people."""
+
+
+@dataclass
+class Compilation:
+    """A module on its way down, with what was measured.
+
+    `levels` holds the module as it was at the end of each level reached (the last is `module` itself); `imported`
+    the module before any pass.
+    """
+
+    ctx: CompilerContext
+    module: ModuleOp
+    options: CompileOptions
+    source: str
+    imported: ModuleOp
+    levels: dict[Level, ModuleOp] = field(default_factory=dict[Level, ModuleOp])
+    passes: list[PassResult] = field(default_factory=list[PassResult])
+    pipeline: str = ""
+    import_seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+    def ir(self, level: Level) -> str:
+        """The text of the module at the end of a level, large constants elided."""
+        if level not in self.levels:
+            reached = ", ".join(self.levels) or "none"
+            raise InputError(f"the model was not compiled through level '{level}' (levels kept: {reached})")
+        return print_module(self.levels[level], elide_larger_than=ELIDE_LARGER_THAN)
+
+
+PassManagerFactory = Callable[[CompilerContext, str], PassManager]
+"""Makes the pass manager for one stretch of pipeline; the command line passes one that dumps IR."""
+
+
+def default_pass_manager(ctx: CompilerContext, pipeline: str) -> PassManager:
+    """A pass manager that verifies after every pass that changed something."""
+    return PassManager(ctx, parse_pipeline(pipeline))
+
+
+def load_model(
+    model: str | Path | ModelProto,
+    options: CompileOptions,
+    *,
+    inputs: Mapping[str, np.ndarray] | None = None,
+) -> Compilation:
+    """Load a model: an `.onnx` or `.mlir` file, an ONNX `ModelProto`, or MLIR text.
+
+    Symbolic dimensions take their values from `options.dims`, then from the shapes of `inputs`.
+    """
+    start = time.perf_counter()
+    ctx = make_context()
+    _attach_engine(ctx)
+    if isinstance(model, str) and "\n" in model:
+        source, module = "<text>", parse_module(model, ctx, "<text>")
+        if options.weights is not None:
+            ctx.weights = WeightStore.load(options.weights)
+    elif isinstance(model, str | Path) and Path(model).suffix == ".mlir":
+        source, module = str(model), _read_text_model(Path(model), ctx, options)
+    else:
+        # The importer brings in onnx, which takes longer to load than a textual model takes to compile.
+        from mlopt.frontend.onnx import import_model
+
+        source = str(model) if isinstance(model, str | Path) else "<ModelProto>"
+        module = import_model(model, ctx, dims=dict(options.dims), inputs=dict(inputs) if inputs else None)
+    verify_module(module)
+    compilation = Compilation(ctx, module, options, source, module.clone())
+    compilation.import_seconds = time.perf_counter() - start
+    return compilation
+
+
+def compile_model(
+    compilation: Compilation,
+    target: Level = "memref",
+    *,
+    pass_manager: PassManagerFactory = default_pass_manager,
+) -> Compilation:
+    """Lower the module through `target`, in place."""
+    start = time.perf_counter()
+    module, options = compilation.module, compilation.options
+    if options.pipeline_text is not None:
+        _run(compilation, options.pipeline_text, pass_manager)
+        compilation.levels[level_of(module)] = module
+    else:
+        level = level_of(module)
+        if LEVELS.index(level) > LEVELS.index(target):
+            raise InputError(
+                f"the model is at level '{level}' already, which is below '{target}'",
+                place=Place(compilation.source),
+            )
+        while True:
+            if not (level == "memref" and is_planned(module)):
+                _run(compilation, ",".join(phase_passes(level, options.pipeline)), pass_manager)
+            compilation.levels[level] = module
+            step = conversion(level)
+            if level == target or step is None:
+                break
+            compilation.levels[level] = module.clone()
+            _run(compilation, step, pass_manager)
+            level = LEVELS[LEVELS.index(level) + 1]
+    compilation.compile_seconds += time.perf_counter() - start
+    return compilation
+
+
+def level_of(module: ModuleOp) -> Level:
+    """The level that a module is at, from the dialects of its ops and the types of `@main`."""
+    dialects = {op.name.partition(".")[0] for op in module.walk()}
+    if "graph" in dialects:
+        return "graph"
+    if "kernel" in dialects or "tensor" in dialects:
+        return "kernel"
+    main = main_function(module)
+    tensors = any(type.name == "tensor" for type in main.function_type.inputs) or main.function_type.outputs.data
+    return "graph" if tensors else "memref"
+
+
+def is_planned(module: ModuleOp) -> bool:
+    """Whether the module is at the memref level with its buffers assigned."""
+    return any("mlopt.arena" in attributes for attributes in argument_attributes(main_function(module)))
+
+
+def main_function(module: ModuleOp) -> FuncOp:
+    """The function `@main`; `InputError` if there is none."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == "main":
+            return op
+    raise InputError("the module has no function @main")
+
+
+def argument_attributes(func: FuncOp) -> list[dict[str, object]]:
+    """The attributes of each argument of a function, in order."""
+    if func.arg_attrs is None:
+        return [{} for _ in func.function_type.inputs]
+    return [dict(attributes.data) for attributes in func.arg_attrs]
+
+
+def _run(compilation: Compilation, pipeline: str, pass_manager: PassManagerFactory) -> None:
+    if not pipeline:
+        return
+    if not pipeline.startswith("builtin.module("):
+        pipeline = f"builtin.module({pipeline})"
+    compilation.passes += pass_manager(compilation.ctx, pipeline).run(compilation.module)
+    inner = pipeline.removeprefix("builtin.module(").removesuffix(")")
+    so_far = compilation.pipeline.removeprefix("builtin.module(").removesuffix(")")
+    compilation.pipeline = f"builtin.module({so_far}{',' if so_far else ''}{inner})"
+
+
+def _read_text_model(path: Path, ctx: CompilerContext, options: CompileOptions) -> ModuleOp:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError("no such model file", place=Place(str(path))) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"can't read the model: {error}", place=Place(str(path))) from None
+    beside = path.with_suffix(".safetensors")
+    weights = options.weights or (beside if beside.exists() else None)
+    if weights is not None:
+        ctx.weights = WeightStore.load(weights)
+    return parse_module(text, ctx, str(path))
+
+
+def _attach_engine(ctx: CompilerContext) -> None:
+    """Passes know no engine: the evaluator for folding and the target's needs come with the context."""
+    from mlopt.interpreter.graph import evaluate
+    from mlopt.interpreter.target import NumpyTarget
+
+    def evaluator(op: Operation, operands: object) -> object:
+        return evaluate(op, operands, ctx.weights)
+
+    ctx.evaluator = evaluator
+    ctx.target = NumpyTarget()
+
+
+__all__ = [
+    "Compilation",
+    "compile_model",
+    "is_planned",
+    "level_of",
+    "load_model",
+    "main_function",
+]

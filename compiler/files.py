@@ -1,0 +1,53 @@
+"""Writing files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from mlopt.diagnostics import InputError, Place
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A binary file that takes the place of `path` when the block ends, and vanishes if the block raises.
+
+    Raises `InputError` if no file can be made there.
+    """
+    check_writable(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text as UTF-8."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def check_writable(path: Path) -> None:
+    """Raise `InputError` unless a file can be made at `path`."""
+    place = Place(str(path))
+    if not path.parent.is_dir():
+        raise InputError(f"can't write here: there is no folder '{path.parent}'", place=place)
+    if path.is_dir():
+        raise InputError("can't write here: this is a folder", place=place)
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"can't write here: no permission in folder '{path.parent}'", place=place)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,164 @@
+"""The Python API: compile a model, run it, look at its IR and its memory."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlopt.compilation import Compilation, compile_model, load_model
+from mlopt.interpreter.memref import Executable, TensorSpec
+from mlopt.options import CompileOptions
+from mlopt.passes.memref.summary import MemorySummary, memory_summary
+from mlopt.passes.pipelines import Level
+from mlopt.report import build_report
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+MAX_SPECIALISATIONS = 8
+"""Compiled versions that a model keeps for other input shapes; the one used longest ago goes first."""
+
+_Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Model:
+    """A compiled model.
+
+    It is compiled for static shapes. When `run` meets inputs of other shapes, and the model's own dimensions are
+    symbolic, another version is compiled for them and kept. A model may be used from several threads, but not by two at
+    the same time: the second concurrent `run` raises `RunError`.
+    """
+
+    def __init__(
+        self,
+        source: str | Path | ModelProto,
+        options: CompileOptions,
+        *,
+        inputs: Mapping[str, np.ndarray] | None = None,
+    ):
+        self._source = source
+        self._options = options
+        self._versions: OrderedDict[_Shapes, _Version] = OrderedDict()
+        self._current = self._add_version(_Version(load_model(source, options, inputs=inputs), options.poison))
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Name, shape and dtype of each input of the version used last."""
+        return self._current.executable.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Name, shape and dtype of each output of the version used last."""
+        return self._current.executable.outputs
+
+    @property
+    def memory(self) -> MemorySummary:
+        """The memory plan of the version used last, in bytes."""
+        return memory_summary(self._current.compilation.module)
+
+    @property
+    def compilation(self) -> Compilation:
+        """How the version used last was compiled."""
+        return self._current.compilation
+
+    @property
+    def executable(self) -> Executable:
+        """What runs: the version used last, loaded into the numpy engine."""
+        return self._current.executable
+
+    def run(
+        self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Run the model; return its outputs by name.
+
+        `out` may give arrays to write outputs into. Raises `InputError` for an input that is missing, not known, or of
+        another dtype or shape than the model takes.
+        """
+        version = self._version_for(inputs)
+        start = time.perf_counter()
+        outputs = version.executable.run(inputs, out)
+        version.run_seconds = time.perf_counter() - start
+        self._current = version
+        return outputs
+
+    def ir(self, level: Level) -> str:
+        """The text at the end of a level (`graph`, `kernel` or `memref`), large constants elided."""
+        return self._current.compilation.ir(level)
+
+    def report(self) -> dict[str, Any]:
+        """What `--report` writes, for the version used last."""
+        version = self._current
+        report = build_report(version.compilation, version.executable)
+        report["time"] |= {"load_s": version.load_seconds, "run_s": version.run_seconds}
+        return report
+
+    def _version_for(self, inputs: Mapping[str, np.ndarray]) -> _Version:
+        shapes = _shapes(inputs)
+        known = self._versions.get(shapes)
+        if known is not None:
+            self._versions.move_to_end(shapes)
+            return known
+        if not self._can_specialise(inputs):
+            return self._current
+        options = replace(self._options, dims={})
+        return self._add_version(_Version(load_model(self._source, options, inputs=inputs), options.poison))
+
+    def _can_specialise(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Whether only the extents differ from what is compiled; anything else is for `Executable.run` to refuse."""
+        is_text = isinstance(self._source, str) and "\n" in self._source
+        if is_text or (isinstance(self._source, str | Path) and Path(self._source).suffix == ".mlir"):
+            return False
+        specs = {spec.name: spec for spec in self.inputs}
+        return specs.keys() == inputs.keys() and all(
+            isinstance(array, np.ndarray)
+            and array.dtype == specs[name].dtype
+            and array.ndim == len(specs[name].shape)
+            for name, array in inputs.items()
+        )
+
+    def _add_version(self, version: _Version) -> _Version:
+        self._versions[version.shapes] = version
+        while len(self._versions) > MAX_SPECIALISATIONS:
+            self._versions.popitem(last=False)
+        return version
+
+
+class _Version:
+    """One compilation for given shapes, loaded into the engine."""
+
+    def __init__(self, compilation: Compilation, poison: bool):
+        self.compilation = compile_model(compilation)
+        start = time.perf_counter()
+        self.executable = Executable(compilation.module, compilation.ctx.weights, poison=poison)
+        self.load_seconds = time.perf_counter() - start
+        self.run_seconds: float | None = None
+        self.shapes: _Shapes = tuple(sorted((spec.name, spec.shape) for spec in self.executable.inputs))
+
+
+def _shapes(inputs: Mapping[str, np.ndarray]) -> _Shapes:
+    return tuple(sorted((name, tuple(np.shape(array))) for name, array in inputs.items()))
+
+
+def compile(  # noqa: A001 - the name users expect, as in torch.compile
+    model: str | Path | ModelProto,
+    *,
+    dims: Mapping[str, int] | None = None,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    options: CompileOptions | None = None,
+) -> Model:
+    """Compile a model and load it.
+
+    `model` is the path of an `.onnx` or `.mlir` file, an ONNX `ModelProto`, or MLIR text. `dims` gives symbolic
+    dimensions their values; `inputs` gives them by example. Raises `MloptError` with the message that the command line
+    would print.
+    """
+    options = options or CompileOptions()
+    if dims:
+        options = replace(options, dims={**options.dims, **dims})
+    return Model(model, options, inputs=inputs)

@@ -1,0 +1,118 @@
+"""Options of a compilation, and the configuration files that set them by name."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from mlopt.diagnostics import InputError, Place
+from mlopt.passes.pipelines import MEMORY_STRATEGIES, PipelineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What a compilation may be told.
+
+    - `dims`: values of symbolic dimensions, by name.
+    - `pipeline`: the three switches, `optimize`, and passes left out (see `PipelineOptions`).
+    - `pipeline_text`: a pipeline to run instead of the standard one, in MLIR's grammar.
+    - `weights`: the safetensors file of a textual model (default: beside it).
+    - `poison`: fill dead bytes of the arena while running, to show that nothing reads them.
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    pipeline: PipelineOptions = PipelineOptions()
+    pipeline_text: str | None = None
+    weights: Path | None = None
+    poison: bool = False
+
+
+_SWITCHES = {
+    "enable_fusion": ("fusion", (True, False)),
+    "enable_inplace": ("inplace", (True, False)),
+    "memory_reuse_strategy": ("memory_reuse", MEMORY_STRATEGIES),
+}
+
+
+def load_config(path: Path, options: CompileOptions) -> CompileOptions:
+    """`options` with what the JSON or TOML file at `path` sets.
+
+    Keys: `dims`, `poison`, `optimize`, `disable_pass`, and the table `optimization` with the switches
+    `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`. Raises `InputError` for a missing or malformed file
+    and for an unknown key or value.
+    """
+    return apply_config(read_config(path), options, path)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The table in a JSON or TOML file."""
+    place = Place(str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError("no such configuration file", place=place) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"can't read the configuration file: {error}", place=place) from None
+    try:
+        table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error.msg}", place=Place(str(path), error.lineno, error.colno)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"not TOML: {error}", place=place) from None
+    if not isinstance(table, dict):
+        raise InputError("expected a table of options at the top of the configuration file", place=place)
+    return table
+
+
+def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) -> CompileOptions:
+    """`options` with what `table` sets; `path` is named in errors."""
+    place = Place(str(path))
+    pipeline = options.pipeline
+    for key, value in table.items():
+        match key:
+            case "optimization":
+                pipeline = _apply_switches(_expect(value, dict, key, place), pipeline, place)
+            case "optimize":
+                pipeline = replace(pipeline, optimize=_expect(value, bool, key, place))
+            case "disable_pass":
+                pipeline = replace(pipeline, disabled=tuple(_expect(value, list, key, place)))
+            case "dims":
+                options = replace(options, dims={**_expect(value, dict, key, place), **options.dims})
+            case "poison":
+                options = replace(options, poison=_expect(value, bool, key, place))
+            case _:
+                raise InputError(
+                    f"unknown key '{key}', expected one of dims, disable_pass, optimization, optimize, poison",
+                    place=place,
+                )
+    return replace(options, pipeline=pipeline)
+
+
+def _apply_switches(table: Mapping[str, Any], pipeline: PipelineOptions, place: Place) -> PipelineOptions:
+    for key, value in table.items():
+        if key not in _SWITCHES:
+            raise InputError(
+                f"unknown key 'optimization.{key}', expected one of {', '.join(_SWITCHES)}", place=place
+            )
+        name, allowed = _SWITCHES[key]
+        if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
+            choices = ", ".join(json.dumps(choice) for choice in allowed)
+            raise InputError(
+                f"'optimization.{key}' must be one of {choices}, found {json.dumps(value)}", place=place
+            )
+        pipeline = replace(pipeline, **{name: value})
+    return pipeline
+
+
+def _expect(value: Any, kind: type, key: str, place: Place) -> Any:
+    if not isinstance(value, kind):
+        names = {dict: "a table", bool: "true or false", list: "a list"}
+        raise InputError(f"'{key}' must be {names[kind]}, found {json.dumps(value)}", place=place)
+    return value
+
+
+OPTION_NAMES = tuple(option.name for option in fields(CompileOptions))

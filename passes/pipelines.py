@@ -1,0 +1,94 @@
+"""The order of the passes, and why. Only this file orders passes.
+
+A compilation runs three phases, one per level; each ends with the conversion to the next:
+
+- graph: `fold-constants` first, since it turns shape arithmetic and masks into constants that patterns match on;
+  `canonicalize` and `cse` on what is left; `fold-batch-norm` after folding, when the norm's parameters are constants;
+  `dce` last, so that nothing dead is converted.
+- kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
+  both before bufferization, so that the decisions stand in the IR.
+- memref: bufferize, then workspaces (they are buffers too), then offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from mlopt.diagnostics import PipelineError
+
+Level = Literal["graph", "kernel", "memref"]
+LEVELS: tuple[Level, ...] = ("graph", "kernel", "memref")
+
+MemoryStrategy = Literal["none", "conservative", "aggressive"]
+MEMORY_STRATEGIES: tuple[MemoryStrategy, ...] = ("none", "conservative", "aggressive")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """What decides which passes run.
+
+    - `optimize`: False lowers the model as it was imported, every operator its own kernel.
+    - `fusion`, `inplace`, `memory_reuse`: the three switches `enable_fusion`, `enable_inplace` and
+      `memory_reuse_strategy` of a configuration file.
+    - `disabled`: names of passes to leave out; conversions can't be.
+    """
+
+    optimize: bool = True
+    fusion: bool = True
+    inplace: bool = True
+    memory_reuse: MemoryStrategy = "aggressive"
+    disabled: Collection[str] = ()
+
+
+_CONVERSIONS = frozenset(
+    {"convert-graph-to-kernel", "convert-kernel-to-memref", "plan-workspaces", "assign-buffers"}
+)
+
+
+def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
+    """The passes that rewrite a module at `level`, in order, without the conversion to the next level."""
+    passes: list[str] = []
+    match level:
+        case "graph" if options.optimize:
+            passes = ["fold-constants", "canonicalize", "cse"]
+            if options.fusion:
+                passes.append("fold-batch-norm")
+            passes += ["fold-constants", "canonicalize", "cse", "dce"]
+        case "graph":
+            passes = ["dce"]
+        case "kernel" if options.optimize:
+            if options.fusion:
+                passes.append("fuse-kernels")
+            if options.inplace:
+                passes.append("reuse-in-place")
+            passes += ["cse", "dce"]
+        case "kernel":
+            passes = []
+        case "memref":
+            passes = ["plan-workspaces", f"assign-buffers{{strategy={options.memory_reuse}}}"]
+    _check_disabled(options.disabled)
+    return tuple(name for name in passes if name.partition("{")[0] not in options.disabled)
+
+
+def conversion(source: Level) -> str | None:
+    """The pass that takes a module from `source` to the next level, or None at the lowest."""
+    return {"graph": "convert-graph-to-kernel", "kernel": "convert-kernel-to-memref", "memref": None}[source]
+
+
+def pipeline_text(source: Level, target: Level, options: PipelineOptions) -> str:
+    """The pipeline that takes a module from `source` through to the end of `target`."""
+    passes: list[str] = []
+    for level in LEVELS[LEVELS.index(source) : LEVELS.index(target) + 1]:
+        passes += phase_passes(level, options)
+        step = conversion(level)
+        if level != target and step is not None:
+            passes.append(step)
+    return f"builtin.module({','.join(passes)})"
+
+
+def _check_disabled(disabled: Collection[str]) -> None:
+    needed = sorted(_CONVERSIONS.intersection(disabled))
+    if needed:
+        raise PipelineError(f"pass '{needed[0]}' can't be disabled: without it nothing can run")
