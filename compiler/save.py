@@ -1,0 +1,39 @@
+"""Writing a module and the weights it uses: `model.mlir` and `model.safetensors`, both whole or neither."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+
+from mlopt.dialects.mlopt import WeightAttr
+from mlopt.files import write_text
+from mlopt.ir.printer import print_module
+from mlopt.weights import WeightStore
+
+
+def save_model(module: ModuleOp, weights: WeightStore, path: Path) -> None:
+    """Write the module to `path` and the weights that it names beside it, as `STEM.safetensors`.
+
+    The weights are written first: a reader of a whole `.mlir` file finds them.
+    """
+    names = used_weights(module)
+    if names:
+        weights.save(path.with_suffix(".safetensors"), names)
+    write_text(path, print_module(module, debuginfo=True) + "\n")
+
+
+def used_weights(module: ModuleOp) -> list[str]:
+    """The names of the weights that a module refers to, at any level, in the order they first appear."""
+    names: dict[str, None] = {}
+    for op in module.walk():
+        value = op.attributes.get("value")
+        if isinstance(value, WeightAttr):
+            names[value.weight.data] = None
+        if isinstance(op, FuncOp) and op.arg_attrs is not None:
+            for attributes in op.arg_attrs:
+                name = attributes.data.get("mlopt.weight")
+                if isinstance(name, StringAttr):
+                    names[name.data] = None
+    return list(names)
