@@ -1,0 +1,237 @@
+"""The reference interpreter of the kernel level: what a kernel-level module computes, in plain numpy.
+
+It is written for reading and is the oracle for every pass on this level: nothing is updated in place, and
+contents that are undefined (`tensor.empty`) are poisoned so that a use of them shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects import func, scf, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlopt.diagnostics import InputError, RunError
+from mlopt.dialects.kernel import (
+    CallOp,
+    ConstantOp,
+    FillOp,
+    LaunchOp,
+    ReshapeOp,
+    StructuredOp,
+    YieldOp,
+    tensor_type,
+)
+from mlopt.interpreter.scalar_ops import Array, evaluate_scalar_op, poison
+from mlopt.interpreter.structured_ops import evaluate_structured
+from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
+from mlopt.ir.locations import place_of_op
+from mlopt.weights import WeightStore
+
+RuntimeFunction: TypeAlias = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
+"""A function for `kernel.call`: the arrays of `ins` and the initial ones of `outs` → one array per result."""
+
+
+def evaluate_module(
+    module: ModuleOp,
+    inputs: Mapping[str, Array],
+    weights: WeightStore,
+    runtime: Mapping[str, RuntimeFunction] | None = None,
+) -> dict[str, Array]:
+    """Evaluate `@main` of a kernel-level module.
+
+    `inputs` are named by the `mlopt.name` of the arguments, or else by their SSA names; the results by
+    theirs, or else `result0`, `result1`, ... Arrays have the shapes of the module and the dtypes of its
+    interface: unsigned where `mlopt.dtype` says so. `runtime` holds the functions that `kernel.call`
+    may call.
+
+    `InputError` if the module has no `@main`, or an input is missing or does not fit; `RunError` if an
+    operation can't be evaluated or reads out of bounds.
+    """
+    main = next((op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_name.data == "main"), None)
+    if main is None or not main.body.blocks:
+        raise InputError("the module has no function @main")
+    block = main.body.block
+    values: dict[SSAValue, Array] = {}
+    for i, (arg, attributes) in enumerate(
+        zip(block.args, _interface(main.arg_attrs, len(block.args)), strict=True)
+    ):
+        values[arg] = _input(
+            arg, _text(attributes, "mlopt.name") or arg.name_hint or f"arg{i}", attributes, inputs
+        )
+    results = _Evaluator(weights, runtime or {}).evaluate_block(block, values)
+    named: dict[str, Array] = {}
+    for i, (result, attributes) in enumerate(
+        zip(results, _interface(main.res_attrs, len(results)), strict=True)
+    ):
+        named[_text(attributes, "mlopt.name") or f"result{i}"] = result.view(
+            _interface_dtype(result.dtype, attributes)
+        )
+    return named
+
+
+# The interface of @main
+
+
+def _interface(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> Sequence[DictionaryAttr]:
+    """One dictionary per argument or result."""
+    return [DictionaryAttr({})] * count if attributes is None else attributes.data
+
+
+def _text(attributes: DictionaryAttr, key: str) -> str | None:
+    value = attributes.data.get(key)
+    return value.data if isinstance(value, StringAttr) else None
+
+
+def _interface_dtype(dtype: np.dtype[Any], attributes: DictionaryAttr) -> np.dtype[Any]:
+    """The dtype that the model's user sees: `mlopt.dtype` where it is given."""
+    text = _text(attributes, "mlopt.dtype")
+    return dtype if text is None else np.dtype(text)
+
+
+def _input(arg: SSAValue, name: str, attributes: DictionaryAttr, inputs: Mapping[str, Array]) -> Array:
+    if name not in inputs:
+        raise InputError(f"input '{name}' is missing")
+    type, array = tensor_type(arg), inputs[name]
+    dtype = to_numpy_dtype(type.element_type)
+    expected = _interface_dtype(dtype, attributes)
+    if array.shape != type.get_shape() or array.dtype != expected:
+        raise InputError(
+            f"input '{name}': expected {expected}{list(type.get_shape())}, "
+            f"found {array.dtype}{list(array.shape)}"
+        )
+    return array.view(dtype)
+
+
+# Operations
+
+
+class _Evaluator:
+    """Evaluates blocks of a kernel-level module; values of tensors are arrays that are never written to."""
+
+    def __init__(self, weights: WeightStore, runtime: Mapping[str, RuntimeFunction]):
+        self._weights = weights
+        self._runtime = runtime
+
+    def evaluate_block(self, block: Block, values: dict[SSAValue, Array]) -> list[Array]:
+        """The operands of the block's terminator; `values` holds the block's arguments and its captures."""
+        for op in block.ops:
+            if isinstance(op, func.ReturnOp | YieldOp | scf.YieldOp | scf.ConditionOp):
+                return [values[operand] for operand in op.operands]
+            try:
+                results = self._evaluate(op, values)
+            except LookupError as error:
+                raise RunError(str(error), place=place_of_op(op)) from error
+            values.update(zip(op.results, results, strict=True))
+        raise RunError("the block has no terminator")
+
+    def _evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
+        match op:
+            case StructuredOp():
+                return evaluate_structured(op, values)
+            case LaunchOp():
+                arguments = [values[operand] for operand in op.operands]
+                return self.evaluate_block(op.body, dict(zip(op.body.args, arguments, strict=True)))
+            case FillOp():
+                return [np.full_like(values[op.init], values[op.value])]
+            case ReshapeOp():
+                return [values[op.source].reshape(tensor_type(op.result).get_shape())]
+            case ConstantOp():
+                return [self._constant(op)]
+            case CallOp():
+                return self._call(op, values)
+            case tensor.EmptyOp():
+                type = tensor_type(op.tensor)
+                return [poison(type.get_shape(), to_numpy_dtype(type.element_type))]
+            case tensor.ExtractSliceOp():
+                index = _slice_index(op, values)
+                return [values[op.source][index].reshape(tensor_type(op.result).get_shape())]
+            case tensor.InsertSliceOp():
+                index, whole = _slice_index(op, values), values[op.dest].copy()
+                whole[index] = values[op.source].reshape(whole[index].shape)
+                return [whole]
+            case tensor.ExtractOp():
+                return [values[op.tensor][tuple(int(values[index]) for index in op.indices)]]
+            case scf.ForOp():
+                return self._for(op, values)
+            case scf.IfOp():
+                region = op.true_region if values[op.cond] else op.false_region
+                return self.evaluate_block(region.block, values) if region.blocks else []
+            case scf.WhileOp():
+                return self._while(op, values)
+            case _:
+                return [evaluate_scalar_op(op, [values[operand] for operand in op.operands])]
+
+    def _constant(self, op: ConstantOp) -> Array:
+        if isinstance(op.value, DenseIntOrFPElementsAttr):
+            return dense_to_array(cast(DenseIntOrFPElementsAttr[Any], op.value))
+        type, name = tensor_type(op.result), op.value.weight.data
+        if name not in self._weights:
+            raise LookupError(f"weight '{name}' is not in the store")
+        array, dtype = self._weights.get(name), to_numpy_dtype(type.element_type)
+        if array.shape != type.get_shape() or array.dtype.itemsize != dtype.itemsize:
+            raise LookupError(f"weight '{name}' is {array.dtype}{list(array.shape)}, expected {type}")
+        return array.view(dtype)
+
+    def _call(self, op: CallOp, values: Mapping[SSAValue, Array]) -> Sequence[Array]:
+        name = op.kernel_name.data
+        if name not in self._runtime:
+            raise LookupError(f"the run-time function '@{name}' is not known")
+        return self._runtime[name]([values[value] for value in op.ins], [values[value] for value in op.outs])
+
+    def _for(self, op: scf.ForOp, values: dict[SSAValue, Array]) -> Sequence[Array]:
+        body, carried = op.body.block, [values[value] for value in op.iter_args]
+        for i in range(int(values[op.lb]), int(values[op.ub]), int(values[op.step])):
+            position = np.asarray(i, to_numpy_dtype(body.args[0].type))
+            values.update(zip(body.args, [position, *carried], strict=True))
+            carried = self.evaluate_block(body, values)
+        return carried
+
+    def _while(self, op: scf.WhileOp, values: dict[SSAValue, Array]) -> Sequence[Array]:
+        before, after = op.before_region.block, op.after_region.block
+        carried = [values[value] for value in op.arguments]
+        while True:
+            values.update(zip(before.args, carried, strict=True))
+            holds, *forwarded = self.evaluate_block(before, values)
+            if not holds:
+                return forwarded
+            values.update(zip(after.args, forwarded, strict=True))
+            carried = self.evaluate_block(after, values)
+
+
+def _slice_index(
+    op: tensor.ExtractSliceOp | tensor.InsertSliceOp, values: Mapping[SSAValue, Array]
+) -> tuple[slice, ...]:
+    """The numpy index of a slice; `LookupError` if it reaches out of bounds."""
+    whole = tensor_type(op.source if isinstance(op, tensor.ExtractSliceOp) else op.dest).get_shape()
+    offsets = _mixed(op.static_offsets, op.offsets, values)
+    sizes = _mixed(op.static_sizes, op.sizes, values)
+    strides = _mixed(op.static_strides, op.strides, values)
+    index: list[slice] = []
+    for axis, (offset, size, stride, extent) in enumerate(zip(offsets, sizes, strides, whole, strict=True)):
+        last = offset + (size - 1) * stride
+        if size and not (0 <= offset < extent and 0 <= last < extent):
+            raise LookupError(f"the slice reaches from {offset} to {last} on axis {axis} of size {extent}")
+        stop = last + (1 if stride > 0 else -1)
+        index.append(slice(offset, stop if stop >= 0 else None, stride) if size else slice(0, 0))
+    return tuple(index)
+
+
+def _mixed(
+    static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue], values: Mapping[SSAValue, Array]
+) -> list[int]:
+    """A list of numbers that are static, or the next of the dynamic operands."""
+    operands = iter(dynamic)
+    return [int(values[next(operands)]) if n == DYNAMIC_INDEX else n for n in static.get_values()]
