@@ -35,9 +35,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message to the user. `notes` are printed after it, each with its own place."""
+    """One message to the user. `notes` are printed after it, each with its own place.
+
+    `source_line`: the line of text that `place` is in, where the printer could not find it by itself.
+    """
 
     severity: Severity
     message: str
     place: Place | None = None
     notes: tuple[Diagnostic, ...] = ()
+    source_line: str | None = None

@@ -14,16 +14,24 @@ class MloptError(Exception):
 
     exit_code: int = 1
 
-    def __init__(self, message: str, *, place: Place | None = None, notes: tuple[Diagnostic, ...] = ()):
+    def __init__(
+        self,
+        message: str,
+        *,
+        place: Place | None = None,
+        notes: tuple[Diagnostic, ...] = (),
+        source_line: str | None = None,
+    ):
         super().__init__(message)
         self.message = message
         self.place = place
         self.notes = notes
+        self.source_line = source_line
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The diagnostics to print for this error: one, unless a subclass holds several."""
-        return (Diagnostic(Severity.ERROR, self.message, self.place, self.notes),)
+        return (Diagnostic(Severity.ERROR, self.message, self.place, self.notes, self.source_line),)
 
 
 class UsageError(MloptError):

@@ -1,7 +1,7 @@
-"""The IR and its text: context, parser, printer, verifier, locations and rewriting. What a pass needs of xDSL's internals
-is behind this package."""
+"""The IR and its text: context, parser, printer, verifier, locations, rewriting. xDSL's internals stay behind it."""
 
 from mlopt.ir.context import CompilerContext, Evaluator, ScratchNeed, Target
+from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to_numpy_dtype
 from mlopt.ir.locations import fuse_locations, node_names, place_of, place_of_op
 from mlopt.ir.names import set_name, valid_name
 from mlopt.ir.parser import MloptParser, parse_module
@@ -18,6 +18,9 @@ __all__ = [
     "RewriteResult",
     "ScratchNeed",
     "Target",
+    "array_to_dense",
+    "dense_to_array",
+    "from_numpy_dtype",
     "fuse_locations",
     "make_context",
     "node_names",
@@ -28,6 +31,7 @@ __all__ = [
     "print_op",
     "rewrite_greedily",
     "set_name",
+    "to_numpy_dtype",
     "valid_name",
     "verify_module",
     "verify_op",

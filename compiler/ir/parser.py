@@ -1,4 +1,4 @@
-"""The parser: xDSL's, with places in the text as locations, bit-exact constants and errors at the place of the fault."""
+"""The parser: xDSL's, with file locations, bit-exact constants and errors at the place of the fault."""
 
 from __future__ import annotations
 
@@ -196,14 +196,12 @@ class MloptParser(Parser):
 
     def _op_type(self, name: str, span: Span) -> type[Operation]:
         op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
-        if op_type is not None:
-            return op_type
-        dialect = name.partition(".")[0]
-        if "." in name and self.ctx.get_optional_dialect(dialect) is None:
-            message = f"dialect '{dialect}' of operation '{name}' is not registered; --show-dialects lists those that are"
-        else:
-            message = f"operation '{name}' is not registered"
-        self.raise_error(message, span)
+        if op_type is None:
+            dialect = name.partition(".")[0]
+            known = "." not in name or self.ctx.get_optional_dialect(dialect) is not None
+            what = f"operation '{name}'" if known else f"dialect '{dialect}' of operation '{name}'"
+            self.raise_error(f"{what} is not registered", span)
+        return op_type
 
     # -- SSA values
 
@@ -298,12 +296,11 @@ class MloptParser(Parser):
         start = self.pos
         negative = self._parse_optional_token(MLIRTokenKind.MINUS) is not None
         token = self._current_token
-        if token.kind in (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT) or (
-            not negative and token.kind == MLIRTokenKind.BARE_IDENT and token.text in ("true", "false")
-        ):
-            self._consume_token()
-            return Span(start, token.span.end, self.lexer.input)
-        self.raise_error("expected an integer, float, boolean or complex literal")
+        boolean = not negative and token.kind == MLIRTokenKind.BARE_IDENT and token.text in ("true", "false")
+        if not boolean and token.kind not in (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT):
+            self.raise_error("expected an integer, float, boolean or complex literal")
+        self._consume_token()
+        return Span(start, token.span.end, self.lexer.input)
 
     def _dense_data(
         self,
@@ -365,6 +362,9 @@ class MloptParser(Parser):
             spans = self.parse_comma_separated_list(self.Delimiter.NONE, self._parse_number_span)
             data = b"".join(self._number(span, element_type) for span in spans)
         self.parse_characters(">", " in dense array")
+        if dense.is_i1(element_type):
+            # xDSL stores a set bit of a dense array as a byte of ones.
+            data = data.replace(b"\x01", b"\xff")
         return DenseArrayBase(element_type, BytesAttr(data))
 
     def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:
@@ -383,9 +383,9 @@ class MloptParser(Parser):
         type_ = self.parse_type()
         if isinstance(type_, IntegerType | IndexType):
             return self._integer_attribute(span, type_)
-        if isinstance(type_, AnyFloat):
-            return FloatAttr(type_.unpack(self._number(span, type_), 1)[0], type_)
-        self.raise_error(f"expected an integer or float type for the literal, found {type_}", start)
+        if not isinstance(type_, AnyFloat):
+            self.raise_error(f"expected an integer or float type for the literal, found {type_}", start)
+        return FloatAttr(type_.unpack(self._number(span, type_), 1)[0], type_)
 
     def _integer_attribute(self, span: Span, type_: IntegerType | IndexType) -> IntegerAttr:
         try:
@@ -417,7 +417,7 @@ class MloptParser(Parser):
 
     def _parse_resources_of_dialect(self) -> None:
         start = self.pos
-        dialect = self.parse_identifier(" as the name of a dialect")
+        dialect = self.parse_identifier(context_msg=" as the name of a dialect")
         if dialect != "builtin":
             self.raise_error(f"expected resources of dialect 'builtin', found '{dialect}'", start)
         self.parse_punctuation(":")

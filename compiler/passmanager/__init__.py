@@ -1,1 +1,24 @@
-"""TODO"""
+"""Pipelines of passes: the base class of a pass, MLIR's pipeline grammar, the manager, dumps and reports."""
+
+from mlopt.passmanager.base import Condition, Pass
+from mlopt.passmanager.conditions import no_ops_of
+from mlopt.passmanager.instrumentation import Instrumentation, IRPrinting
+from mlopt.passmanager.manager import PassManager, PassResult
+from mlopt.passmanager.options import Option, make_pass, pass_options
+from mlopt.passmanager.pipeline import Pipeline, parse_options, parse_pipeline
+
+__all__ = [
+    "Condition",
+    "IRPrinting",
+    "Instrumentation",
+    "Option",
+    "Pass",
+    "PassManager",
+    "PassResult",
+    "Pipeline",
+    "make_pass",
+    "no_ops_of",
+    "parse_options",
+    "parse_pipeline",
+    "pass_options",
+]

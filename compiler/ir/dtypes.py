@@ -1,0 +1,131 @@
+"""Element types of the IR and numpy's: which stands for which, and constants as arrays.
+
+`iN` and `siN` are numpy's signed integers, `uiN` its unsigned ones, `i1` is bool, `index` int64. A sub-byte integer
+takes a byte. Float types narrower than numpy's own come from `ml_dtypes`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    BytesAttr,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    TensorType,
+    VectorType,
+    f8E4M3FN,
+    f8E5M2,
+)
+from xdsl.ir import Attribute, TypeAttribute
+
+from mlopt.diagnostics import UnsupportedError, VerifyFailure
+from mlopt.dialects.mlopt import WeightAttr
+from mlopt.ir.dense import FLOAT_DTYPES, integer_bytes, is_i1
+from mlopt.weights import WeightStore
+
+MAX_DENSE_ELEMENTS = 64
+"""Constants of more elements than this live in the weight store."""
+
+_FROM_NUMPY: dict[str, TypeAttribute] = {
+    "bool": IntegerType(1),
+    "float16": Float16Type(),
+    "float32": Float32Type(),
+    "float64": Float64Type(),
+    "bfloat16": BFloat16Type(),
+    "float8_e4m3fn": f8E4M3FN,
+    "float8_e5m2": f8E5M2,
+    "complex64": ComplexType(Float32Type()),
+    "complex128": ComplexType(Float64Type()),
+    **{f"int{width}": IntegerType(width) for width in (8, 16, 32, 64)},
+    **{f"uint{width}": IntegerType(width, Signedness.UNSIGNED) for width in (8, 16, 32, 64)},
+}
+
+
+def to_numpy_dtype(element_type: Attribute) -> np.dtype[Any]:
+    """The numpy type of an element type; `UnsupportedError` if there is none."""
+    match element_type:
+        case IndexType():
+            return np.dtype(np.int64)
+        case IntegerType() if is_i1(element_type):
+            return np.dtype(np.bool_)
+        case IntegerType() if element_type.width.data <= 64:
+            kind = "u" if element_type.signedness.data == Signedness.UNSIGNED else "i"
+            return np.dtype(f"{kind}{integer_bytes(element_type.width.data)}")
+        case ComplexType(element_type=Float32Type()):
+            return np.dtype(np.complex64)
+        case ComplexType(element_type=Float64Type()):
+            return np.dtype(np.complex128)
+        case _:
+            dtype = FLOAT_DTYPES.get(element_type.name)
+            if dtype is None:
+                raise UnsupportedError(f"element type {element_type} has no numpy type")
+            return dtype
+
+
+def from_numpy_dtype(dtype: np.dtype[Any]) -> TypeAttribute:
+    """The element type of a numpy type (unsigned integers become `uiN`); `UnsupportedError` if there is none."""
+    element_type = _FROM_NUMPY.get(dtype.name)
+    if element_type is None:
+        raise UnsupportedError(f"numpy type {dtype.name} has no element type")
+    return element_type
+
+
+def dense_to_array(attribute: DenseIntOrFPElementsAttr) -> np.ndarray:
+    """The values of a constant in its shape: a read-only view of its bytes where numpy has the type, else a copy."""
+    element_type = attribute.type.element_type
+    data = attribute.data.data
+    if is_i1(element_type):
+        array = np.frombuffer(data, np.uint8) != 0
+        array.flags.writeable = False
+    else:
+        array = np.frombuffer(data, to_numpy_dtype(element_type))
+    return array.reshape(attribute.type.get_shape())
+
+
+def array_to_dense(
+    array: np.ndarray, type: TensorType | MemRefType | VectorType | None = None
+) -> DenseIntOrFPElementsAttr:
+    """A constant with the array's bytes; `type` must have its shape and element type, and follows from it if not given.
+
+    The same bits are kept: infinities, NaN payloads and -0.0.
+    """
+    if type is None:
+        type = TensorType(from_numpy_dtype(array.dtype), array.shape)
+    if tuple(type.get_shape()) != array.shape or to_numpy_dtype(type.element_type) != array.dtype:
+        raise ValueError(f"an array {array.dtype}{list(array.shape)} is no constant of type {type}")
+    return DenseIntOrFPElementsAttr(type, BytesAttr(np.ascontiguousarray(array).tobytes()))
+
+
+def constant_attr(array: np.ndarray, weights: WeightStore, name: str) -> Attribute:
+    """The value attribute of a constant: `dense<...>` up to 64 elements, else `#mlopt.weight<...>`.
+
+    The store's entry is called `name`, or has another name if an equal array is stored already or `name` is taken.
+    """
+    if array.size <= MAX_DENSE_ELEMENTS:
+        return array_to_dense(array)
+    return WeightAttr(weights.add(array, name))
+
+
+def constant_array(value: Attribute, weights: WeightStore | None) -> np.ndarray:
+    """The array of a constant's value attribute, read-only.
+
+    `VerifyFailure` if the attribute is no constant's value, or names a weight that is not stored.
+    """
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        return dense_to_array(value)
+    if not isinstance(value, WeightAttr):
+        raise VerifyFailure(f'expected dense<...> or #mlopt.weight<"...">, found {value}')
+    name = value.weight.data
+    if weights is None or name not in weights:
+        raise VerifyFailure(f'expected a weight called "{name}", but the weights that were given have none')
+    return weights.get(name)
