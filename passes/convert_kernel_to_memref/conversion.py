@@ -1,0 +1,167 @@
+"""The pass `convert-kernel-to-memref`: bufferize, outline launches as functions, share equal ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from mlopt.diagnostics import MloptError, PassFailure
+from mlopt.dialects import kernel
+from mlopt.dialects.mlopt import WeightAttr
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.locations import place_of_op
+from mlopt.ir.names import copy_name, set_name
+from mlopt.passes.convert_kernel_to_memref.bufferizer import Bufferizer
+from mlopt.passes.convert_kernel_to_memref.emitter import memref_of
+from mlopt.passes.convert_kernel_to_memref.module_state import SharedState, erase_unused
+from mlopt.passes.convert_kernel_to_memref.operands import is_tensor
+from mlopt.passes.convert_kernel_to_memref.placement import Placement, Storage
+from mlopt.passmanager.base import Pass
+
+
+def no_tensor_is_left(op: Operation) -> MloptError | None:
+    """The error for the first op of a level above memref, or None."""
+    for inner in op.walk():
+        if inner.dialect_name() in ("graph", "kernel", "tensor"):
+            return PassFailure(f"'{inner.name}' is left after convert-kernel-to-memref", place=place_of_op(inner))
+    return None
+
+
+def no_graph_op_is_there(op: Operation) -> MloptError | None:
+    """The error for the first graph op, or None."""
+    for inner in op.walk():
+        if inner.dialect_name() == "graph":
+            return PassFailure(
+                f"convert-kernel-to-memref takes kernel-level IR, found '{inner.name}'", place=place_of_op(inner)
+            )
+    return None
+
+
+@dataclass(frozen=True)
+class ConvertKernelToMemrefPass(Pass):
+    """Turn tensors into buffers, and every distinct `kernel.launch` into one private function.
+
+    `@main` gets a memref argument for each input, weight and output, and no results; what lives in between is a
+    `memref.alloc`. An update stays in place where that is proved safe, and is a copy elsewhere; a result is computed
+    right in its output wherever its buffer is free for that.
+    """
+
+    name = "convert-kernel-to-memref"
+    anchor: ClassVar[str | None] = "builtin.module"
+    requires = (no_graph_op_is_there,)
+    ensures = (no_tensor_is_left,)
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        assert isinstance(op, ModuleOp)
+        main = next((f for f in op.ops if isinstance(f, func.FuncOp) and f.sym_name.data == "main"), None)
+        if main is None:
+            raise PassFailure("the module has no function '@main' to convert", place=place_of_op(op))
+        if not _has_tensors(main):
+            return False
+        _convert(op, main)
+        for function in [f for f in op.ops if isinstance(f, func.FuncOp) and not f.is_declaration]:
+            ctx.count(self.name, "functions", 0 if function.sym_name.data == "main" else 1)
+        return True
+
+
+def _has_tensors(main: func.FuncOp) -> bool:
+    types = [*main.function_type.inputs, *main.function_type.outputs]
+    inside = (value for op in main.walk() for value in op.results)
+    return any(type.name == "tensor" for type in types) or any(is_tensor(value) for value in inside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """One argument of the new `@main`."""
+
+    type: Attribute
+    name: str | None
+    attributes: dict[str, Attribute]
+
+
+def _convert(module: ModuleOp, main: func.FuncOp) -> None:
+    old = main.body.block
+    returned = old.last_op
+    assert isinstance(returned, func.ReturnOp)
+    inputs = [
+        _interface_argument("mlopt.input", arg.type, arg.name_hint, attributes, f"arg{i}")
+        for i, (arg, attributes) in enumerate(zip(old.args, _attributes(main.arg_attrs, old.args), strict=True))
+    ]
+    weights = _weights(main)
+    outputs = [
+        _interface_argument("mlopt.output", value.type, None, attributes, f"result{i}")
+        for i, (value, attributes) in enumerate(
+            zip(returned.arguments, _attributes(main.res_attrs, returned.arguments), strict=True)
+        )
+    ]
+    arguments = [*inputs, *weights.values(), *outputs]
+    entry = Block(arg_types=[argument.type for argument in arguments])
+    for arg, argument in zip(entry.args, arguments, strict=True):
+        set_name(arg, argument.name)
+        arg.location = main.location
+
+    weight_args = entry.args[len(inputs) : len(inputs) + len(weights)]
+    output_args = entry.args[len(inputs) + len(weights) :]
+    state = SharedState(module, dict(zip(weights, weight_args, strict=True)))
+    placement = Placement(old, [(arg, False) for arg in old.args if is_tensor(arg)])
+    bufferizer = Bufferizer(state, placement, entry)
+    for arg, new in zip(old.args, entry.args, strict=False):
+        copy_name(arg, new)
+        bufferizer.bind(arg, new)
+    elsewhere = [
+        (value, output)
+        for value, output in zip(returned.arguments, output_args, strict=True)
+        if not bufferizer.forward(value, Storage(writable=True), output)
+    ]
+    bufferizer.emit_block(old)
+    bufferizer.emitter.location = returned.location
+    for value, output in elsewhere:
+        bufferizer.emitter.copy(bufferizer.values[value], output)
+    bufferizer.emitter.add(func.ReturnOp())
+
+    new_main = func.FuncOp(
+        "main",
+        ([argument.type for argument in arguments], []),
+        Region(entry),
+        arg_attrs=ArrayAttr([DictionaryAttr(argument.attributes) for argument in arguments]),
+    )
+    new_main.location = main.location
+    erase_unused(new_main)
+    block = module.body.block
+    block.insert_ops_before([*state.globals, new_main, *state.functions()], main)
+    main.detach()
+    main.erase()
+
+
+def _attributes(
+    attributes: ArrayAttr[DictionaryAttr] | None, values: Sequence[SSAValue]
+) -> list[dict[str, Attribute]]:
+    if attributes is None:
+        return [{} for _ in values]
+    return [dict(dictionary.data) for dictionary in attributes]
+
+
+def _interface_argument(
+    kind: str, type: Attribute, hint: str | None, attributes: dict[str, Attribute], default: str
+) -> _Argument:
+    """An input or output: its exact name moves from `mlopt.name` to `kind`, other attributes stay."""
+    name = attributes.pop("mlopt.name", None)
+    if not isinstance(name, StringAttr):
+        name = StringAttr(hint or default)
+    return _Argument(memref_of(type), hint or name.data, {kind: name, **attributes})
+
+
+def _weights(main: func.FuncOp) -> dict[str, _Argument]:
+    """One argument per weight that a constant of `main` names, in the order of their first use."""
+    weights: dict[str, _Argument] = {}
+    for op in main.walk():
+        if isinstance(op, kernel.ConstantOp) and isinstance(op.value, WeightAttr):
+            name = op.value.weight.data
+            argument = _Argument(memref_of(op.result.type), name, {"mlopt.weight": StringAttr(name)})
+            weights.setdefault(name, argument)
+    return weights
