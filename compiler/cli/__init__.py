@@ -1,1 +1,1 @@
-"""TODO"""
+"""The two commands: `mlopt-opt` (opt.py) and `mlopt` (main.py)."""

@@ -12,9 +12,12 @@ from mlopt.diagnostics.errors import (
     UsageError,
     VerifyFailure,
 )
+from mlopt.diagnostics.expected import ExpectedDiagnostics
+from mlopt.diagnostics.printing import format_diagnostic, print_diagnostic
 
 __all__ = [
     "Diagnostic",
+    "ExpectedDiagnostics",
     "InputError",
     "MloptError",
     "ParseFailure",
@@ -26,4 +29,6 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "VerifyFailure",
+    "format_diagnostic",
+    "print_diagnostic",
 ]

@@ -1,0 +1,81 @@
+"""Turns whatever a command raises into a diagnostic and an exit code; no traceback reaches a user."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+
+from mlopt.diagnostics import Diagnostic, MloptError, Place, Severity, UsageError, print_diagnostic
+
+DEBUG_VARIABLE = "MLOPT_DEBUG"
+"""Set to anything but `0` or nothing, this environment variable shows the traceback of every error."""
+
+RECURSION_LIMIT = 10_000
+"""Frames: enough for regions nested some hundred deep; Python's default stops the parser at about 140."""
+
+INTERRUPTED = 130
+
+
+def guarded(
+    run: Callable[[], int], *, program: str = "mlopt", sources: Mapping[str, str] | None = None
+) -> int:
+    """Run a command and return its exit code: 0, 1 for an error, 2 for a wrong command line.
+
+    `sources` (file name → text) gives the lines that diagnostics show where no file holds them.
+    """
+    sys.setrecursionlimit(max(RECURSION_LIMIT, sys.getrecursionlimit()))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        code = run()
+        sys.stdout.flush()
+        return code
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BrokenPipeError:
+        _forget_stdout()
+        return 1
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BaseException as error:
+        if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
+            traceback.print_exc()
+        return _report(error, program, sources)
+
+
+def _report(error: BaseException, program: str, sources: Mapping[str, str] | None) -> int:
+    match error:
+        case UsageError():
+            print(f"{program}: error: {error.message}", file=sys.stderr)
+            print(f"try '{program} --help'", file=sys.stderr)
+            return error.exit_code
+        case MloptError():
+            for diagnostic in error.diagnostics:
+                print_diagnostic(diagnostic, sources=sources)
+            return error.exit_code
+        case OSError() if error.filename is not None:
+            place = Place(os.fsdecode(error.filename))
+            print_diagnostic(Diagnostic(Severity.ERROR, error.strerror or str(error), place))
+        case RecursionError():
+            print_diagnostic(Diagnostic(Severity.ERROR, "the input is nested too deeply"))
+        case MemoryError():
+            print_diagnostic(Diagnostic(Severity.ERROR, "out of memory"))
+        case _:
+            notes: list[str] = getattr(error, "__notes__", [])
+            what = ", ".join([f"{type(error).__name__}: {error}".partition("\n")[0], *notes])
+            print(
+                f"{program}: internal error: {what}; this is a fault of mlopt: please report it with the input "
+                f"({DEBUG_VARIABLE}=1 shows the traceback)",
+                file=sys.stderr,
+            )
+    return 1
+
+
+def _forget_stdout() -> None:
+    """Whoever read our output is gone: write the rest, flushed when Python ends, to nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
