@@ -24,6 +24,7 @@ from mlopt.dialects.graph.base import (
     ints_attr,
     require_elements,
     shape_text,
+    tensor_type,
     unit_attr,
     with_shape,
 )
@@ -86,6 +87,11 @@ class PoolOp(InferredOp):
         batch, channels, *spatial = input.get_shape()
         positions = window.positions(spatial, ceil_mode="ceil_mode" in properties)
         return (with_shape(input, (batch, channels, *positions)),)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """How many positions the window takes in each spatial dimension."""
+        return tensor_type(self.result.type).get_shape()[2:]
 
     @property
     def window(self) -> Window:

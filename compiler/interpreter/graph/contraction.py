@@ -1,0 +1,83 @@
+"""What matrix multiplication, convolution and pooling mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from mlopt.dialects import graph
+from mlopt.interpreter.graph.registry import Array, evaluates, lowest, widen
+
+
+@evaluates(graph.MatMulOp)
+def matmul(op: graph.MatMulOp, x: Array, y: Array) -> Array:
+    return np.asarray(np.matmul(*widen(op, x, y))).astype(x.dtype, copy=False)
+
+
+@evaluates(graph.ConvOp)
+def conv(op: graph.ConvOp, x: Array, weight: Array, *bias: Array) -> Array:
+    wide, w, *b = widen(op, x, weight, *bias)
+    spatial = x.ndim - 2
+    window = op.window
+    windows = windows_of(wide, window, window.positions(x.shape[2:]), 0)
+    over = ([1, *range(2 + spatial, 2 + 2 * spatial)], [1, *range(2, 2 + spatial)])
+    groups = [
+        np.tensordot(part, kernel, axes=over)
+        for part, kernel in zip(
+            np.split(windows, op.groups, axis=1), np.split(w, op.groups, axis=0), strict=True
+        )
+    ]
+    y = np.moveaxis(np.concatenate(groups, axis=-1), -1, 1)
+    if b:
+        y = y + b[0].reshape(-1, *[1] * spatial)
+    return y.astype(x.dtype, copy=False)
+
+
+@evaluates(graph.MaxPoolOp)
+def max_pool(op: graph.MaxPoolOp, x: Array) -> Array:
+    (wide,) = widen(op, x)
+    windows = windows_of(wide, op.window, op.positions, lowest(op, x.dtype))
+    return np.max(windows, axis=_kernel_axes(x)).astype(x.dtype, copy=False)
+
+
+@evaluates(graph.AveragePoolOp)
+def average_pool(op: graph.AveragePoolOp, x: Array) -> Array:
+    (wide,) = widen(op, x)
+    window = op.window
+    total = np.sum(windows_of(wide, window, op.positions, 0), axis=_kernel_axes(x))
+    counted = np.ones((1, 1, *x.shape[2:]), wide.dtype)
+    if op.count_include_pad is not None:
+        padding = [(0, 0), (0, 0), *zip(window.low, window.high, strict=True)]
+        counted = np.pad(counted, padding, constant_values=1)
+        # The padding is now part of what is counted: the same windows start at its first element.
+        window = graph.Window(
+            window.kernel, window.strides, (0,) * len(window.low), (0,) * len(window.low), window.dilations
+        )
+    count = np.sum(windows_of(counted, window, op.positions, 0), axis=_kernel_axes(x))
+    return (total / count).astype(x.dtype)
+
+
+def windows_of(x: Array, window: graph.Window, positions: Sequence[int], pad_value: float) -> Array:
+    """The elements under the window at each of its positions; what lies outside of `x` is `pad_value`.
+
+    Shapes: `x` `[n, c, spatial...]`, result `[n, c, positions..., kernel...]`.
+    """
+    padding: list[tuple[int, int]] = [(0, 0), (0, 0)]
+    for size, count, extent, stride, low in zip(
+        x.shape[2:], positions, window.extent, window.strides, window.low, strict=True
+    ):
+        reach = (count - 1) * stride + extent
+        padding.append((low, max(0, reach - low - size)))
+    padded = np.pad(x, padding, constant_values=pad_value)
+    everywhere = sliding_window_view(padded, window.extent, axis=tuple(range(2, x.ndim)))
+    steps = [
+        slice(0, count * stride, stride) for count, stride in zip(positions, window.strides, strict=True)
+    ]
+    taps = [slice(None, None, dilation) for dilation in window.dilations]
+    return everywhere[(slice(None), slice(None), *steps, *taps)]
+
+
+def _kernel_axes(x: Array) -> tuple[int, ...]:
+    return tuple(range(x.ndim, 2 * x.ndim - 2))

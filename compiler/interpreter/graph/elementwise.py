@@ -1,0 +1,172 @@
+"""What the elementwise graph operations mean.
+
+Single numpy functions round f16 and bf16 once; formulas of several steps are computed in f32 for these types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import BOOL, INTEGER, tensor_type
+from mlopt.interpreter.graph.registry import Array, evaluates, has_float_elements, widen
+from mlopt.ir.dtypes import to_numpy_dtype
+
+_erf_of_number = np.frompyfunc(math.erf, 1, 1)
+
+
+def erf(x: Array) -> Array:
+    """The error function, in f64 to its last bits, in the type of `x`."""
+    return np.asarray(_erf_of_number(x.astype(np.float64)), np.float64).astype(x.dtype)
+
+
+def _by_function(function: Callable[..., Array]) -> Callable[..., Array]:
+    def evaluation(op: graph.GraphOp, *operands: Array) -> Array:
+        return function(*operands)
+
+    return evaluation
+
+
+for _op_type, _function in {
+    graph.AbsOp: np.abs,
+    graph.AddOp: np.add,
+    graph.AndOp: np.bitwise_and,
+    graph.CeilOp: np.ceil,
+    graph.CosOp: np.cos,
+    graph.EqualOp: np.equal,
+    graph.ErfOp: erf,
+    graph.ExpOp: np.exp,
+    graph.FloorOp: np.floor,
+    graph.GreaterEqualOp: np.greater_equal,
+    graph.GreaterOp: np.greater,
+    graph.IsInfOp: np.isinf,
+    graph.IsNanOp: np.isnan,
+    graph.LessEqualOp: np.less_equal,
+    graph.LessOp: np.less,
+    graph.LogOp: np.log,
+    graph.MaxOp: np.maximum,
+    graph.MinOp: np.minimum,
+    graph.MulOp: np.multiply,
+    graph.NegOp: np.negative,
+    graph.NotOp: np.invert,
+    graph.OrOp: np.bitwise_or,
+    graph.RoundOp: np.rint,
+    graph.SignOp: np.sign,
+    graph.SinOp: np.sin,
+    graph.SqrtOp: np.sqrt,
+    graph.SubOp: np.subtract,
+    graph.TanhOp: np.tanh,
+    graph.WhereOp: np.where,
+    graph.XorOp: np.bitwise_xor,
+}.items():
+    evaluates(_op_type)(_by_function(_function))
+
+
+@evaluates(graph.ReluOp)
+def relu(op: graph.ReluOp, x: Array) -> Array:
+    return np.maximum(x, np.zeros((), x.dtype))
+
+
+@evaluates(graph.ReciprocalOp)
+def reciprocal(op: graph.ReciprocalOp, x: Array) -> Array:
+    return np.ones((), x.dtype) / x
+
+
+@evaluates(graph.SigmoidOp)
+def sigmoid(op: graph.SigmoidOp, x: Array) -> Array:
+    (wide,) = widen(op, x)
+    return (1 / (1 + np.exp(-wide))).astype(x.dtype)
+
+
+@evaluates(graph.GeluOp)
+def gelu(op: graph.GeluOp, x: Array) -> Array:
+    (wide,) = widen(op, x)
+    if op.approximate.data == "tanh":
+        inner = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide))
+    else:
+        inner = erf(wide / math.sqrt(2))
+    return (0.5 * wide * (1 + inner)).astype(x.dtype)
+
+
+@evaluates(graph.LeakyReluOp)
+def leaky_relu(op: graph.LeakyReluOp, x: Array) -> Array:
+    (wide,) = widen(op, x)
+    return np.where(wide >= 0, wide, op.alpha.value.data * wide).astype(x.dtype)
+
+
+@evaluates(graph.HardSigmoidOp)
+def hard_sigmoid(op: graph.HardSigmoidOp, x: Array) -> Array:
+    (wide,) = widen(op, x)
+    line = op.alpha.value.data * wide + op.beta.value.data
+    return np.maximum(0, np.minimum(1, line)).astype(x.dtype)
+
+
+@evaluates(graph.HardSwishOp)
+def hard_swish(op: graph.HardSwishOp, x: Array) -> Array:
+    (wide,) = widen(op, x)
+    return (wide * np.maximum(0, np.minimum(1, wide / 6 + 0.5))).astype(x.dtype)
+
+
+@evaluates(graph.DivOp)
+def div(op: graph.DivOp, x: Array, y: Array) -> Array:
+    if has_float_elements(op.lhs):
+        return np.divide(x, y)
+    return divide_toward_zero(x, y)
+
+
+def divide_toward_zero(x: Array, y: Array) -> Array:
+    """Integer division that truncates; 0 where `y` is 0, and wrapping where the quotient does not fit."""
+    divisor = np.where(y == 0, np.ones((), y.dtype), y)
+    floor = np.floor_divide(x, divisor)
+    inexact = floor * divisor != x
+    quotient = floor + (inexact & ((x < 0) != (y < 0)))
+    return np.where(y == 0, 0, quotient).astype(x.dtype)
+
+
+@evaluates(graph.ModOp)
+def mod(op: graph.ModOp, x: Array, y: Array) -> Array:
+    return np.fmod(x, y) if op.fmod is not None else np.mod(x, y)
+
+
+@evaluates(graph.PowOp)
+def power(op: graph.PowOp, x: Array, y: Array) -> Array:
+    if has_float_elements(op.lhs):
+        return np.power(x, y)
+    whole = np.power(x, np.maximum(y, 0))
+    # 1 / x**|y|, truncated: only 1 and -1 leave something.
+    inverse = np.where(np.abs(x) == 1, np.power(x, np.abs(y)), 0)
+    return np.where(y < 0, inverse, whole).astype(x.dtype)
+
+
+@evaluates(graph.ClipOp)
+def clip(op: graph.ClipOp, x: Array, *bounds: Array) -> Array:
+    remaining = list(bounds)
+    if op.lower is not None:
+        x = np.maximum(x, remaining.pop(0))
+    if op.upper is not None:
+        x = np.minimum(x, remaining.pop(0))
+    return x
+
+
+@evaluates(graph.CastOp)
+def cast(op: graph.CastOp, x: Array) -> Array:
+    target = tensor_type(op.result.type).element_type
+    dtype = to_numpy_dtype(target)
+    if BOOL.accepts(target):
+        return x != np.zeros((), x.dtype)
+    if INTEGER.accepts(target) and has_float_elements(op.input):
+        return truncate_saturating(x.astype(np.float64), dtype)
+    return x.astype(dtype)
+
+
+def truncate_saturating(x: Array, dtype: np.dtype[np.integer]) -> Array:
+    """f64 to the nearest integer of `dtype` toward zero; NaN to 0."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    whole = np.trunc(x)
+    inside = (whole > low) & (whole < high)
+    result = np.where(inside, whole, 0).astype(dtype)
+    result = np.where(whole <= low, np.array(low, dtype), result)
+    return np.where(whole >= high, np.array(high, dtype), result)

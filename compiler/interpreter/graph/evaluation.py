@@ -1,0 +1,122 @@
+"""Evaluates one graph operation, or a whole module at graph level, on numpy arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mlopt.diagnostics import InputError, RunError
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import tensor_type
+
+# Imported for what they register.
+from mlopt.interpreter.graph import contraction as _contraction
+from mlopt.interpreter.graph import elementwise as _elementwise
+from mlopt.interpreter.graph import movement as _movement
+from mlopt.interpreter.graph import normalization as _normalization
+from mlopt.interpreter.graph import reduction as _reduction
+from mlopt.interpreter.graph.registry import EVALUATIONS, Array
+from mlopt.ir.dtypes import constant_array, to_numpy_dtype
+from mlopt.ir.locations import place_of_op
+from mlopt.weights import WeightStore
+
+__all__ = ["FAMILIES", "evaluate", "evaluate_module"]
+
+FAMILIES = (_contraction, _elementwise, _movement, _normalization, _reduction)
+"""The modules that hold the evaluations."""
+
+
+def evaluate(
+    op: Operation, operands: Sequence[Array], weights: WeightStore | None = None
+) -> tuple[Array, ...]:
+    """The results of one graph operation for these operands.
+
+    Operands have the shapes and dtypes of their types; absent optional ones are left out. Results have those
+    of the result types and may be views of operands. `weights` holds what `graph.constant` names. Raises
+    `LookupError` for an operation that is none of the graph dialect's, and `RunError` where the operation has
+    no result (an index out of range).
+    """
+    if isinstance(op, graph.ConstantOp):
+        return (constant_array(op.value, weights),)
+    evaluation = EVALUATIONS.get(type(op))
+    if evaluation is None:
+        raise LookupError(f"'{op.name}' has no reference evaluation")
+    with np.errstate(all="ignore"):
+        results = evaluation(op, *operands)
+    return tuple(map(np.asarray, results)) if isinstance(results, tuple) else (np.asarray(results),)
+
+
+def evaluate_module(
+    module: ModuleOp, inputs: Mapping[str, Array], weights: WeightStore | None = None
+) -> dict[str, Array]:
+    """The outputs of `@main` by name, for inputs by name. A value is dropped after its last use.
+
+    Names are the `mlopt.name` attributes of arguments and results; where there is none, `argN` and `resultN`.
+    Outputs are arrays of their own. `InputError` if an input is missing, unknown or of the wrong shape or
+    dtype; `RunError` for an operation that is not of the graph level.
+    """
+    main = main_function(module)
+    values: dict[SSAValue, Array] = dict(zip(main.body.block.args, _arguments(main, inputs), strict=True))
+    uses = Counter(operand for op in main.body.block.ops for operand in op.operands)
+    for op in main.body.block.ops:
+        operands = [values[operand] for operand in op.operands]
+        if isinstance(op, ReturnOp):
+            names = _names(main.res_attrs, "result", len(operands))
+            return {name: np.array(value) for name, value in zip(names, operands, strict=True)}
+        try:
+            results = evaluate(op, operands, weights)
+        except LookupError:
+            raise RunError(f"'{op.name}' is no operation of the graph level", place=place_of_op(op)) from None
+        values.update(zip(op.results, results, strict=True))
+        uses.subtract(op.operands)
+        for value in (*op.operands, *op.results):
+            if uses[value] == 0:
+                values.pop(value, None)
+    raise RunError("@main has no return", place=place_of_op(main))
+
+
+def main_function(module: ModuleOp) -> FuncOp:
+    """The function `@main`; `RunError` if there is none."""
+    for op in module.body.block.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == "main":
+            return op
+    raise RunError("the module has no function @main", place=place_of_op(module))
+
+
+def _arguments(main: FuncOp, inputs: Mapping[str, Array]) -> list[Array]:
+    arguments = main.body.block.args
+    names = _names(main.arg_attrs, "arg", len(arguments))
+    if unknown := inputs.keys() - set(names):
+        raise InputError(f'expected the inputs {", ".join(names)}, found "{sorted(unknown)[0]}"')
+    arrays: list[Array] = []
+    for name, argument in zip(names, arguments, strict=True):
+        if name not in inputs:
+            raise InputError(f'expected an array for input "{name}", found none')
+        array = np.asarray(inputs[name])
+        _check_input(name, argument, array)
+        arrays.append(array)
+    return arrays
+
+
+def _check_input(name: str, argument: SSAValue, array: Array) -> None:
+    expected = tensor_type(argument.type)
+    dtype = to_numpy_dtype(expected.element_type)
+    if array.dtype != dtype or array.shape != expected.get_shape():
+        wanted, found = f"{dtype}{list(expected.get_shape())}", f"{array.dtype}{list(array.shape)}"
+        raise InputError(f'input "{name}": expected {wanted}, found {found}')
+
+
+def _names(attributes: ArrayAttr[DictionaryAttr] | None, default: str, count: int) -> list[str]:
+    """The `mlopt.name` of each argument or result."""
+    dictionaries: list[Mapping[str, Attribute]] = [{}] * count
+    if attributes is not None:
+        dictionaries = [dictionary.data for dictionary in attributes]
+    names = [dictionary.get("mlopt.name") for dictionary in dictionaries]
+    return [
+        name.data if isinstance(name, StringAttr) else f"{default}{index}" for index, name in enumerate(names)
+    ]
