@@ -1,0 +1,68 @@
+"""The pass `assign-buffers`: every buffer of `@main` gets its place in one arena."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import ModuleOp, UnitAttr, i8
+from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
+
+from mlopt.diagnostics import PassFailure
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.locations import place_of_op
+from mlopt.memory import plan
+from mlopt.passes.memref.liveness import Liveness
+from mlopt.passes.memref.verify_plan import ARENA, verify_plan
+from mlopt.passes.memref.views import insert_argument, place_in
+from mlopt.passmanager.base import Pass
+
+
+@dataclass(frozen=True)
+class AssignBuffersPass(Pass):
+    """Place the buffers of `@main`, workspaces included, in the arena, its new first argument.
+
+    Buffers that never live at the same time may share bytes. Each `memref.alloc` becomes a `memref.view` of the arena
+    at a constant offset; types, strides and the order of ops stay as they are. What came out is verified from the IR
+    alone, by code that shares nothing with the planner.
+
+    Options: `strategy`: `aggressive` (any reuse, the best of several greedy plans), `conservative` (only buffers of
+    exactly the same size share), `none` (every buffer has its own space); `alignment` of every offset in bytes.
+    """
+
+    name = "assign-buffers"
+    anchor: ClassVar[str | None] = "builtin.module"
+
+    strategy: Literal["none", "conservative", "aggressive"] = "aggressive"
+    alignment: int = 64
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        assert isinstance(op, ModuleOp)
+        if self.alignment < 1:
+            raise PassFailure(f"the alignment of buffers must be at least 1 byte, found {self.alignment}")
+        main = next((f for f in op.ops if isinstance(f, func.FuncOp) and f.sym_name.data == "main"), None)
+        if main is None:
+            raise PassFailure("the module has no function '@main'", place=place_of_op(op))
+        changed = not _has_arena(main)
+        if changed:
+            self._assign(ctx, main)
+        verify_plan(op, self.alignment)
+        return changed
+
+    def _assign(self, ctx: CompilerContext, main: func.FuncOp) -> None:
+        buffers = Liveness(main).buffers(self.alignment)
+        result = plan([buffer for _, buffer in buffers], self.strategy)
+        arena = insert_argument(main, 0, memref.MemRefType(i8, [result.height]), "arena", {ARENA: UnitAttr()})
+        place_in(main, arena, [(alloc, result.offsets[buffer.id]) for alloc, buffer in buffers])
+        for alloc in list(main.walk()):
+            if isinstance(alloc, memref.AllocOp) and not alloc.memref.first_use:
+                Rewriter.erase_op(alloc)
+        ctx.count(self.name, "buffers", len(buffers))
+        ctx.count(self.name, "arena-bytes", result.height)
+        ctx.count(self.name, "max-live-bytes", result.lower_bound)
+
+
+def _has_arena(main: func.FuncOp) -> bool:
+    return main.arg_attrs is not None and any(ARENA in attributes.data for attributes in main.arg_attrs)

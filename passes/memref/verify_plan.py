@@ -1,0 +1,211 @@
+"""Checking a memory plan from the IR alone: what lives when, where it lies, and that nothing live is overwritten.
+
+This file shares no code with the passes that make the plan, so that a mistake there is found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlopt.diagnostics import VerifyFailure
+from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.locations import place_of_op
+from mlopt.memory import Buffer, PlanError, check_plan
+
+ARENA = "mlopt.arena"
+"""Attribute of the argument of `@main` that all planned buffers lie in."""
+_WORKSPACE = "mlopt.workspace"
+
+
+@dataclass
+class PlacedBuffer:
+    """A view of the arena or of a workspace, where it lies (bytes), and the moments of its first and last access."""
+
+    view: memref.ViewOp
+    offset: int
+    size: int
+    first: int
+    last: int
+
+    @property
+    def is_workspace(self) -> bool:
+        """Whether it is scratch of a function rather than a tensor."""
+        return _WORKSPACE in self.view.attributes
+
+    @property
+    def name(self) -> str:
+        """The name of the view's result, for messages."""
+        return f"%{self.view.result.name_hint or '?'}"
+
+
+def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
+    """Verify the plan of every function of a memref-level module.
+
+    Every view of the arena and of a workspace must be inside it, aligned, and share no byte with another one that lives
+    at the same time; no allocation may be left; a call may write no buffer that it is also given as another argument.
+
+    Raises:
+        VerifyFailure: with the place of the view, allocation or call.
+    """
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp) and not op.is_declaration}
+    written = {name: frozenset(_written_arguments(function)) for name, function in functions.items()}
+    for function in functions.values():
+        for op in function.walk():
+            if isinstance(op, memref.AllocOp):
+                raise VerifyFailure("an allocation is left after buffers were assigned", place=place_of_op(op))
+        base = base_argument(function)
+        placed = placed_buffers(function, base) if base is not None else []
+        if base is not None:
+            _verify_places(placed, base, alignment)
+        _verify_calls(function, written, placed)
+
+
+def base_argument(function: func.FuncOp) -> SSAValue | None:
+    """The arena of `@main`, or the workspace of another function; None if it has neither."""
+    for argument, attributes in zip(function.body.block.args, function.arg_attrs or (), strict=False):
+        if ARENA in attributes.data or _WORKSPACE in attributes.data:
+            return argument
+    return None
+
+
+def placed_buffers(function: func.FuncOp, base: SSAValue) -> list[PlacedBuffer]:
+    """All views of `base` that are accessed, in program order, with the moments they live in.
+
+    A view that is used in a loop but made outside of it lives through the whole loop.
+    """
+    walk = _Walk(base)
+    walk.block(function.body.block)
+    return [buffer for buffer in walk.buffers.values() if buffer.first >= 0]
+
+
+class _Walk:
+    """Runs through a function in program order; `touched` holds, per loop around, what was accessed in it."""
+
+    def __init__(self, base: SSAValue):
+        self.base = base
+        self.buffers: dict[SSAValue, PlacedBuffer] = {}
+        self.roots: dict[SSAValue, SSAValue] = {}
+        self.now = 0
+        self.touched: list[set[SSAValue]] = []
+        self.depth: dict[SSAValue, int] = {}
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Operation) -> None:
+        match op:
+            case memref.ViewOp() if op.source is self.base:
+                size = _bytes(op.result)
+                self.buffers[op.result] = PlacedBuffer(op, _constant_offset(op), size, -1, -1)
+                self.roots[op.result] = op.result
+                self.depth[op.result] = len(self.touched)
+            case memref.ReinterpretCastOp() | memref.SubviewOp() | memref.CastOp() | memref.ViewOp():
+                if op.operands[0] in self.roots:
+                    self.roots[op.results[0]] = self.roots[op.operands[0]]
+            case scf.ForOp() | scf.WhileOp():
+                self._loop(op)
+            case scf.IfOp():
+                for region in op.regions:
+                    for block in region.blocks:
+                        self.block(block)
+            case _:
+                self._step(op)
+
+    def _loop(self, op: scf.ForOp | scf.WhileOp) -> None:
+        start = self.now
+        self.touched.append(set())
+        for region in op.regions:
+            for block in region.blocks:
+                self.block(block)
+        self.now += 1
+        inside = self.touched.pop()
+        for root in inside:
+            if self.depth[root] <= len(self.touched):
+                self._extend(root, start)
+                self._extend(root, self.now)
+        self.now += 1
+
+    def _step(self, op: Operation) -> None:
+        """An op that runs as one step, with all that is in its regions."""
+        for inner in op.walk():
+            for operand in inner.operands:
+                root = self.roots.get(operand)
+                if root is not None:
+                    self._extend(root, self.now)
+        self.now += 1
+
+    def _extend(self, root: SSAValue, moment: int) -> None:
+        buffer = self.buffers[root]
+        buffer.first = moment if buffer.first < 0 else min(buffer.first, moment)
+        buffer.last = max(buffer.last, moment)
+        if self.touched:
+            self.touched[-1].add(root)
+
+
+def _constant_offset(view: memref.ViewOp) -> int:
+    owner = view.byte_shift.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    raise VerifyFailure("a view of planned memory needs a constant offset", place=place_of_op(view))
+
+
+def _bytes(buffer: SSAValue) -> int:
+    assert isinstance(buffer.type, MemRefType)
+    return prod(buffer.type.get_shape()) * to_numpy_dtype(buffer.type.element_type).itemsize
+
+
+def _verify_places(placed: list[PlacedBuffer], base: SSAValue, alignment: int) -> None:
+    by_id = {f"{buffer.name} #{i}": buffer for i, buffer in enumerate(placed)}
+    buffers = [Buffer(id, b.first, b.last + 1, b.size, alignment) for id, b in by_id.items()]
+    try:
+        check_plan(buffers, {id: buffer.offset for id, buffer in by_id.items()}, _bytes(base))
+    except PlanError as error:
+        culprit = next((b for id, b in reversed(by_id.items()) if f"'{id}'" in error.message), None)
+        place = None if culprit is None else place_of_op(culprit.view)
+        raise VerifyFailure(f"the memory plan is wrong: {error.message}", place=place) from error
+
+
+def _verify_calls(function: func.FuncOp, written: dict[str, frozenset[int]], placed: list[PlacedBuffer]) -> None:
+    """No call is given one buffer twice if it writes it."""
+    roots = {buffer.view.result: buffer.view.result for buffer in placed}
+    for op in function.walk():
+        if isinstance(op, memref.ReinterpretCastOp | memref.SubviewOp | memref.CastOp):
+            roots[op.results[0]] = roots.get(op.operands[0], op.operands[0])
+        if not isinstance(op, func.CallOp):
+            continue
+        passed = [roots.get(value, value) for value in op.operands]
+        for position in written.get(op.callee.string_value(), frozenset[int]()):
+            if passed.count(passed[position]) > 1:
+                raise VerifyFailure(
+                    f"argument {position} of the call of '@{op.callee.string_value()}' is written by it, but the same "
+                    "buffer is another argument too",
+                    place=place_of_op(op),
+                )
+
+
+def _written_arguments(function: func.FuncOp) -> Iterator[int]:
+    """The positions of the arguments that a function writes."""
+    origin: dict[SSAValue, int] = {arg: i for i, arg in enumerate(function.body.block.args)}
+    for op in function.walk():
+        match op:
+            case memref.ReinterpretCastOp() | memref.SubviewOp() | memref.CastOp() | memref.ViewOp():
+                if op.operands[0] in origin:
+                    origin[op.results[0]] = origin[op.operands[0]]
+                targets: list[SSAValue] = []
+            case GenericOp() | FillOp():
+                targets = list(op.outputs)
+            case memref.CopyOp():
+                targets = [op.destination]
+            case memref.StoreOp():
+                targets = [op.memref]
+            case _:
+                targets = []
+        yield from (origin[target] for target in targets if target in origin)
