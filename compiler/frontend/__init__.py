@@ -1,1 +1,1 @@
-"""TODO"""
+"""Models from other formats: one subpackage per format."""

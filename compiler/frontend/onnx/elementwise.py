@@ -1,0 +1,236 @@
+"""Import of elementwise operators: arithmetic, comparisons, logic, activations, selection and casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto
+from xdsl.ir import Attribute, SSAValue
+
+from mlopt.diagnostics import UnsupportedError
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import tensor_type
+from mlopt.frontend.onnx.node import Node
+from mlopt.frontend.onnx.registry import ImportFunction, importer
+from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
+
+_UNARY: dict[str, tuple[int, Callable[[SSAValue], graph.UnaryOp | graph.PredicateOp]]] = {
+    "Abs": (1, graph.AbsOp),
+    "BitwiseNot": (18, graph.NotOp),
+    "Ceil": (1, graph.CeilOp),
+    "Cos": (7, graph.CosOp),
+    "Erf": (9, graph.ErfOp),
+    "Exp": (1, graph.ExpOp),
+    "Floor": (1, graph.FloorOp),
+    "HardSwish": (14, graph.HardSwishOp),
+    "IsNaN": (9, graph.IsNanOp),
+    "Log": (1, graph.LogOp),
+    "Neg": (1, graph.NegOp),
+    "Not": (1, graph.NotOp),
+    "Reciprocal": (1, graph.ReciprocalOp),
+    "Relu": (1, graph.ReluOp),
+    "Round": (11, graph.RoundOp),
+    "Sigmoid": (1, graph.SigmoidOp),
+    "Sign": (9, graph.SignOp),
+    "Sin": (7, graph.SinOp),
+    "Sqrt": (1, graph.SqrtOp),
+    "Tanh": (1, graph.TanhOp),
+}
+
+# Before version 7 these had an attribute for broadcasting.
+_BINARY: dict[str, tuple[int, Callable[[SSAValue, SSAValue], graph.BinaryOp]]] = {
+    "Add": (7, graph.AddOp),
+    "And": (7, graph.AndOp),
+    "BitwiseAnd": (18, graph.AndOp),
+    "BitwiseOr": (18, graph.OrOp),
+    "BitwiseXor": (18, graph.XorOp),
+    "Div": (7, graph.DivOp),
+    "Equal": (7, graph.EqualOp),
+    "Greater": (7, graph.GreaterOp),
+    "GreaterOrEqual": (12, graph.GreaterEqualOp),
+    "Less": (7, graph.LessOp),
+    "LessOrEqual": (12, graph.LessEqualOp),
+    "Mul": (7, graph.MulOp),
+    "Or": (7, graph.OrOp),
+    "Sub": (7, graph.SubOp),
+    "Xor": (7, graph.XorOp),
+}
+
+_VARIADIC: dict[str, Callable[[SSAValue, SSAValue], graph.BinaryOp]] = {
+    "Max": graph.MaxOp,
+    "Min": graph.MinOp,
+    "Sum": graph.AddOp,
+}
+
+
+def _unary(build: Callable[[SSAValue], graph.UnaryOp | graph.PredicateOp]) -> ImportFunction:
+    return lambda node: node.add(build(node.operand(0))).result
+
+
+def _binary(build: Callable[[SSAValue, SSAValue], graph.BinaryOp]) -> ImportFunction:
+    return lambda node: node.add(build(node.operand(0), node.operand(1))).result
+
+
+def _variadic(build: Callable[[SSAValue, SSAValue], graph.BinaryOp]) -> ImportFunction:
+    return lambda node: _fold(node, build)
+
+
+for _op_type, (_since, _op) in _UNARY.items():
+    importer(_op_type, since=_since)(_unary(_op))
+for _op_type, (_since, _op) in _BINARY.items():
+    importer(_op_type, since=_since)(_binary(_op))
+for _op_type, _op in _VARIADIC.items():
+    importer(_op_type, since=6)(_variadic(_op))
+
+
+def _fold(node: Node, build: Callable[[SSAValue, SSAValue], graph.BinaryOp]) -> SSAValue:
+    """The operands combined from left to right; a single one is the result itself."""
+    total, *others = node.operands()
+    for operand in others:
+        total = node.add(build(total, operand)).result
+    return total
+
+
+@importer("Mean", since=6)
+def mean(node: Node) -> SSAValue:
+    """The sum of all inputs divided by their number."""
+    count = node.constant(_scalar(node, len(node.operands())))
+    return node.add(graph.DivOp(_fold(node, graph.AddOp), count)).result
+
+
+@importer("Mod", since=10)
+def mod(node: Node) -> SSAValue:
+    """`fmod` decides whose sign the remainder has."""
+    return node.add(graph.ModOp(node.operand(0), node.operand(1), fmod=node.integer("fmod", 0) == 1)).result
+
+
+@importer("Pow", since=7)
+def pow(node: Node) -> SSAValue:
+    """The exponent may have another type than the base (since version 12)."""
+    exponent = _cast(node, node.operand(1), node.type_of(0).element_type)
+    return node.add(graph.PowOp(node.operand(0), exponent)).result
+
+
+@importer("IsInf", since=10)
+def is_inf(node: Node) -> SSAValue:
+    """Where only one sign is to be detected, a comparison with zero takes out the other."""
+    x = node.operand(0)
+    positive, negative = node.integer("detect_positive", 1), node.integer("detect_negative", 1)
+    infinite = node.add(graph.IsInfOp(x)).result
+    if positive and negative:
+        return infinite
+    if not positive and not negative:
+        return node.add(graph.AndOp(infinite, node.constant(np.array(False)))).result
+    compare = graph.GreaterOp if positive else graph.LessOp
+    side = node.add(compare(x, node.constant(_scalar(node, 0)))).result
+    return node.add(graph.AndOp(infinite, side)).result
+
+
+@importer("Where", since=9)
+def where(node: Node) -> SSAValue:
+    """Elementwise selection with broadcasting."""
+    return node.add(graph.WhereOp(node.operand(0), node.operand(1), node.operand(2))).result
+
+
+@importer("Clip", since=1)
+def clip_by_attributes(node: Node) -> SSAValue:
+    """Up to version 6 the bounds are attributes; one that is missing does not bound."""
+    bounds = [
+        node.constant(_scalar(node, node.number(name))) if node.has(name) else None for name in ("min", "max")
+    ]
+    return node.add(graph.ClipOp(node.operand(0), *bounds)).result
+
+
+@importer("Clip", since=11)
+def clip(node: Node) -> SSAValue:
+    """Since version 11 the bounds are inputs that may be left out."""
+    return node.add(graph.ClipOp(node.operand(0), node.optional(1), node.optional(2))).result
+
+
+@importer("LeakyRelu", since=1)
+def leaky_relu(node: Node) -> SSAValue:
+    """`x` or `alpha * x`, by its sign."""
+    return node.add(graph.LeakyReluOp(node.operand(0), node.number("alpha", 0.01))).result
+
+
+@importer("PRelu", since=7)
+def prelu(node: Node) -> SSAValue:
+    """`slope * x` where x is negative, with a slope that broadcasts to x."""
+    x, slope = node.operand(0), node.operand(1)
+    negative = node.add(graph.LessOp(x, node.constant(_scalar(node, 0)))).result
+    scaled = node.add(graph.MulOp(slope, x)).result
+    return node.add(graph.WhereOp(negative, scaled, x)).result
+
+
+@importer("ThresholdedRelu", since=10)
+def thresholded_relu(node: Node) -> SSAValue:
+    """`x` above `alpha`, else 0."""
+    x = node.operand(0)
+    above = node.add(graph.GreaterOp(x, node.constant(_scalar(node, node.number("alpha", 1.0))))).result
+    return node.add(graph.WhereOp(above, x, node.constant(_scalar(node, 0)))).result
+
+
+@importer("Softsign", since=1)
+def softsign(node: Node) -> SSAValue:
+    """`x / (1 + |x|)`."""
+    x = node.operand(0)
+    magnitude = node.add(graph.AbsOp(x)).result
+    return node.add(
+        graph.DivOp(x, node.add(graph.AddOp(magnitude, node.constant(_scalar(node, 1)))).result)
+    ).result
+
+
+@importer("HardSigmoid", since=1)
+def hard_sigmoid(node: Node) -> SSAValue:
+    """`max(0, min(1, alpha * x + beta))`."""
+    alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)
+    return node.add(graph.HardSigmoidOp(node.operand(0), alpha, beta)).result
+
+
+@importer("Gelu", since=20)
+def gelu(node: Node) -> SSAValue:
+    """Exact, or the tanh form."""
+    return node.add(graph.GeluOp(node.operand(0), node.string("approximate", "none"))).result
+
+
+def _cast_limit(node: NodeProto) -> str | None:
+    to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), None)
+    if to is None or to not in TensorProto.DataType.values():
+        return None
+    if to == TensorProto.STRING:
+        return "to string"
+    try:
+        from_numpy_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to)))
+    except UnsupportedError:
+        return f"to {TensorProto.DataType.Name(to).lower()}"
+    return None
+
+
+@importer("Cast", since=6, limit=_cast_limit)
+def cast(node: Node) -> SSAValue:
+    """`to` names the type."""
+    to = node.integer("to")
+    if to not in TensorProto.DataType.values() or to == TensorProto.UNDEFINED:
+        raise node.error(f"expected a type as the attribute to, found {to}")
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to))
+    return node.add(graph.CastOp(node.operand(0), from_numpy_dtype(dtype))).result
+
+
+@importer("CastLike", since=15)
+def cast_like(node: Node) -> SSAValue:
+    """The second input gives the type."""
+    return node.add(graph.CastOp(node.operand(0), node.type_of(1).element_type)).result
+
+
+def _cast(node: Node, value: SSAValue, element_type: Attribute) -> SSAValue:
+    """`value` in that element type; nothing is added if it has it."""
+    if tensor_type(value.type).element_type == element_type:
+        return value
+    return node.add(graph.CastOp(value, element_type)).result
+
+
+def _scalar(node: Node, number: float) -> np.ndarray:
+    """A rank-0 array of the first operand's type."""
+    return np.array(number).astype(to_numpy_dtype(node.type_of(0).element_type))

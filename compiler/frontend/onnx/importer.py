@@ -1,0 +1,244 @@
+"""From an ONNX graph to a function at the graph level, node by node in the order of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    LocationAttr,
+    ModuleOp,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from mlopt.diagnostics import InputError, MloptError, UnsupportedError
+from mlopt.dialects.graph.base import tensor_type
+from mlopt.dialects.graph.constant import ConstantOp, ShapeOp
+from mlopt.dialects.mlopt import WeightAttr
+from mlopt.frontend.onnx.dims import bind_shapes, input_dtype
+from mlopt.frontend.onnx.node import Node
+from mlopt.frontend.onnx.reader import OnnxModel, inline_functions, normal_domain, read_model
+from mlopt.frontend.onnx.registry import import_function, require_supported
+from mlopt.frontend.onnx.statistics import ImportedStatistics, TensorKind, imported_statistics
+from mlopt.frontend.onnx.tensors import tensor_array
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to_numpy_dtype
+from mlopt.ir.names import set_name
+
+_SMALL = 64
+"""Elements: constants of no more stand in the IR, and computed values of no more are evaluated on demand."""
+
+
+def import_onnx(
+    source: str | Path | ModelProto,
+    ctx: CompilerContext,
+    dims: Mapping[str, int],
+    inputs: Mapping[str, np.ndarray],
+) -> ModuleOp:
+    """See `mlopt.frontend.onnx.import_model`."""
+    model = read_model(source)
+    require_supported(model.proto, model.place())
+    model = inline_functions(model)
+    if model.graph.sparse_initializer:
+        name = model.graph.sparse_initializer[0].values.name
+        raise UnsupportedError(f'initializer "{name}" is sparse, which is not supported', place=model.place())
+    return _GraphImport(model, ctx, dims, inputs).run()
+
+
+class _GraphImport:
+    """One import. Values are known by their ONNX names; constants are added where they are first used."""
+
+    def __init__(
+        self,
+        model: OnnxModel,
+        ctx: CompilerContext,
+        dims: Mapping[str, int],
+        inputs: Mapping[str, np.ndarray],
+    ):
+        self.model = model
+        self.ctx = ctx
+        self.opsets = model.opsets
+        self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.values: dict[str, SSAValue] = {}
+        self.known: dict[SSAValue, np.ndarray | None] = {}
+        # An initializer that is also an input is a default: an input only if the caller feeds it.
+        self.inputs = [
+            value
+            for value in model.graph.input
+            if value.name not in self.initializers or value.name in inputs
+        ]
+        shapes = bind_shapes(model.graph.input, dims, inputs, model.place())
+        types = [self._input_type(value, shapes[value.name]) for value in self.inputs]
+        self.block = Block(arg_types=types)
+        for value, argument in zip(self.inputs, self.block.args, strict=True):
+            set_name(argument, value.name)
+            argument.location = _location(value.name)
+            self.values[value.name] = argument
+
+    def run(self) -> ModuleOp:
+        """Import every node; returns the module."""
+        for node in self.model.graph.node:
+            self._import_node(node)
+        names = [value.name for value in self.model.graph.output]
+        results = [self._value(name) for name in names]
+        self.block.add_op(ReturnOp(*results))
+        function = FuncOp(
+            "main",
+            FunctionType.from_lists(self.block.arg_types, [result.type for result in results]),
+            Region(self.block),
+            arg_attrs=_named(value.name for value in self.inputs),
+            res_attrs=_named(names),
+        )
+        statistics = imported_statistics(self.model.graph, self._kinds())
+        return ModuleOp([function], {"mlopt.imported": _statistics_attribute(statistics)})
+
+    def _import_node(self, proto: NodeProto) -> None:
+        domain = normal_domain(proto.domain)
+        opset = self.opsets[domain]
+        operands = [self._value(name) if name else None for name in proto.input]
+        function = import_function(domain, proto.op_type, opset)
+        try:
+            produced = function(Node(proto, operands, opset, self))
+        except VerifyException as error:
+            raise self.error(proto, f"{proto.op_type}: {_first_line(error)}") from error
+        results = [produced] if isinstance(produced, SSAValue) else produced
+        for name, value in zip(proto.output, results, strict=False):
+            if name:
+                self.values[name] = value
+                if isinstance(value, OpResult) and value.name_hint is None:
+                    set_name(value, name)
+
+    def _value(self, name: str) -> SSAValue:
+        """The value of that ONNX name; an initializer becomes a constant when it is first asked for."""
+        value = self.values.get(name)
+        if value is None:
+            value = self.constant(self.tensor(self.initializers[name]), name, name)
+            self.values[name] = value
+        return value
+
+    def _input_type(self, value: ValueInfoProto, shape: Sequence[int]) -> TensorType:
+        dtype = input_dtype(value)
+        try:
+            return TensorType(from_numpy_dtype(dtype), shape)
+        except UnsupportedError as error:
+            message = f'input "{value.name}": element type {dtype} is not supported'
+            raise UnsupportedError(message, place=self.model.place()) from error
+
+    def _kinds(self) -> dict[str, TensorKind]:
+        kinds: dict[str, TensorKind] = {}
+        for name, value in self.values.items():
+            type = tensor_type(value.type)
+            kinds[name] = (to_numpy_dtype(type.element_type), type.get_shape())
+        return kinds
+
+    # What nodes ask for: see `node.Surroundings`.
+
+    def insert(self, op: Operation, location: str) -> None:
+        op.location = _location(location)
+        self.block.add_op(op)
+
+    def constant(self, array: np.ndarray, name: str, location: str) -> SSAValue:
+        try:
+            type = TensorType(from_numpy_dtype(array.dtype), array.shape)
+        except UnsupportedError as error:
+            message = f'constant "{name}": element type {array.dtype} is not supported'
+            raise UnsupportedError(message, place=self.model.place()) from error
+        if array.size <= _SMALL:
+            op = ConstantOp(array_to_dense(np.asarray(array), type))
+        else:
+            op = ConstantOp(WeightAttr(self.ctx.weights.add(array, name)), type)
+        self.insert(op, location)
+        set_name(op.result, name)
+        return op.result
+
+    def tensor(self, tensor: TensorProto) -> np.ndarray:
+        return tensor_array(tensor, self.model.path, self.model.place())
+
+    def error(self, node: NodeProto, message: str, kind: type[InputError] = InputError) -> MloptError:
+        return kind(message, place=self.model.place(node))
+
+    def known_value(self, value: SSAValue) -> np.ndarray | None:
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            if current in self.known:
+                pending.pop()
+                continue
+            op = current.owner
+            if isinstance(op, Block) or not (isinstance(op, ConstantOp) or _is_small(current)):
+                self.known[current] = None
+                continue
+            needed = [] if isinstance(op, ShapeOp) else [o for o in op.operands if o not in self.known]
+            if needed:
+                pending.extend(needed)
+            else:
+                self._evaluate(op)
+        return self.known[value]
+
+    def _evaluate(self, op: Operation) -> None:
+        """Enter the results of `op`, whose operands have been entered, into `known`."""
+        outcome: Sequence[np.ndarray | None] = [None] * len(op.results)
+        match op:
+            case ConstantOp(value=WeightAttr() as weight):
+                outcome = [self.ctx.weights.get(weight.weight.data)]
+            case ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
+                outcome = [dense_to_array(dense)]
+            case ShapeOp():
+                outcome = [np.array(op.dimensions(), np.int64)]
+            case _:
+                operands = [self.known[operand] for operand in op.operands]
+                present = [operand for operand in operands if operand is not None]
+                if len(present) == len(operands) and self.ctx.evaluator is not None:
+                    outcome = self._run_evaluator(op, present) or outcome
+        self.known.update(zip(op.results, outcome, strict=True))
+
+    def _run_evaluator(self, op: Operation, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray] | None:
+        assert self.ctx.evaluator is not None
+        try:
+            return self.ctx.evaluator(op, operands)
+        except LookupError:
+            return None
+
+
+def _is_small(value: SSAValue) -> bool:
+    return tensor_type(value.type).element_count() <= _SMALL
+
+
+def _location(name: str) -> LocationAttr:
+    return NameLoc(StringAttr(name), NoneAttr())
+
+
+def _named(names: Iterable[str]) -> ArrayAttr[DictionaryAttr]:
+    return ArrayAttr(DictionaryAttr({"mlopt.name": StringAttr(name)}) for name in names)
+
+
+def _statistics_attribute(statistics: ImportedStatistics) -> DictionaryAttr:
+    def number(value: int) -> Attribute:
+        return IntegerAttr(value, i64)
+
+    return DictionaryAttr(
+        {
+            "ops": number(statistics.ops),
+            "no_reuse_bytes": number(statistics.no_reuse_bytes),
+            "max_live_bytes": number(statistics.max_live_bytes),
+            "by_name": DictionaryAttr({name: number(n) for name, n in statistics.by_name.items()}),
+        }
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,135 @@
+"""Import of reductions. Axes are an attribute in older versions, an input in newer ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import is_float, tensor_type
+from mlopt.dialects.graph.reduction import ReductionOp
+from mlopt.frontend.onnx.node import Node
+from mlopt.frontend.onnx.registry import ImportFunction, importer
+from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
+
+Axes: TypeAlias = Sequence[int] | None
+"""None: all axes."""
+
+Reduction: TypeAlias = Callable[[Node, SSAValue, Axes, bool], SSAValue]
+"""Reduces a value over axes, which stay with size 1 if the last argument says so."""
+
+
+def _plain(build: Callable[..., ReductionOp]) -> Reduction:
+    """A reduction that is an operation of the graph level; of i1 it is taken over 0 and 1."""
+
+    def reduction(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+        if tensor_type(x.type).element_type != i1:
+            return node.add(build(x, axes, keepdims=keepdims)).result
+        numbers = node.add(graph.CastOp(x, from_numpy_dtype(np.dtype(np.uint8)))).result
+        return node.add(graph.CastOp(node.add(build(numbers, axes, keepdims=keepdims)).result, i1)).result
+
+    return reduction
+
+
+_sum = _plain(graph.ReduceSumOp)
+
+
+def _l1(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    return _sum(node, node.add(graph.AbsOp(x)).result, axes, keepdims)
+
+
+def _sum_square(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    return _sum(node, node.add(graph.MulOp(x, x)).result, axes, keepdims)
+
+
+def _l2(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    return node.add(graph.SqrtOp(_sum_square(node, x, axes, keepdims))).result
+
+
+def _log_sum(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    return node.add(graph.LogOp(_sum(node, x, axes, keepdims))).result
+
+
+def _log_sum_exp(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    """`m + log(sum(exp(x - m)))` with the maximum m, or 0 where m is infinite, to avoid inf - inf."""
+    zero = node.constant(np.zeros((), to_numpy_dtype(tensor_type(x.type).element_type)))
+
+    def finite_max(keepdims: bool) -> SSAValue:
+        largest = node.add(graph.ReduceMaxOp(x, axes, keepdims=keepdims)).result
+        infinite = node.add(graph.IsInfOp(largest)).result
+        return node.add(graph.WhereOp(infinite, zero, largest)).result
+
+    shifted = node.add(graph.SubOp(x, finite_max(True))).result
+    total = _log_sum(node, node.add(graph.ExpOp(shifted)).result, axes, keepdims)
+    return node.add(graph.AddOp(total, finite_max(keepdims))).result
+
+
+_REDUCTIONS: dict[str, Reduction] = {
+    "ReduceL1": _l1,
+    "ReduceL2": _l2,
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceMax": _plain(graph.ReduceMaxOp),
+    "ReduceMean": _plain(graph.ReduceMeanOp),
+    "ReduceMin": _plain(graph.ReduceMinOp),
+    "ReduceProd": _plain(graph.ReduceProdOp),
+    "ReduceSum": _sum,
+    "ReduceSumSquare": _sum_square,
+}
+_AXES_INPUT_SINCE = {"ReduceSum": 13}
+_OTHER_AXES_INPUT_SINCE = 18
+
+
+def _axes_attribute(reduction: Reduction) -> ImportFunction:
+    """Axes are an attribute; without them all are reduced."""
+    return lambda node: reduction(node, node.operand(0), node.integers("axes") or None, _keepdims(node))
+
+
+def _axes_input(reduction: Reduction) -> ImportFunction:
+    """Axes are an input; without them all are reduced, or none with `noop_with_empty_axes`."""
+
+    def function(node: Node) -> SSAValue:
+        axes: Axes = node.optional_ints(1, "axes") or None
+        if axes is None and node.integer("noop_with_empty_axes", 0):
+            axes = ()
+        return reduction(node, node.operand(0), axes, _keepdims(node))
+
+    return function
+
+
+def _keepdims(node: Node) -> bool:
+    return node.integer("keepdims", 1) == 1
+
+
+for _op_type, _reduction in _REDUCTIONS.items():
+    importer(_op_type, since=1)(_axes_attribute(_reduction))
+    importer(_op_type, since=_AXES_INPUT_SINCE.get(_op_type, _OTHER_AXES_INPUT_SINCE))(
+        _axes_input(_reduction)
+    )
+
+
+@importer("ArgMax", since=1)
+def arg_max(node: Node) -> SSAValue:
+    """The position of the largest element along `axis`."""
+    return _arg_max(node, node.operand(0))
+
+
+@importer("ArgMin", since=1)
+def arg_min(node: Node) -> SSAValue:
+    """The position of the largest element when the order is turned round: by `-x`, or `~x` for integers."""
+    turn = graph.NegOp if is_float(node.type_of(0).element_type) else graph.NotOp
+    return _arg_max(node, node.add(turn(node.operand(0))).result)
+
+
+def _arg_max(node: Node, x: SSAValue) -> SSAValue:
+    op = graph.ArgMaxOp(
+        x,
+        node.integer("axis", 0),
+        keepdims=_keepdims(node),
+        select_last=node.integer("select_last_index", 0) == 1,
+    )
+    return node.add(op).result

@@ -1,0 +1,178 @@
+"""Which operators can be imported: a table from domain, operator and operator set version to a function.
+
+The functions stand in one file per operator family and enter themselves:
+
+    @importer("Squeeze", since=13)
+    def squeeze(node: Node) -> SSAValue: ...
+
+`since` is the first operator set version with this form; it holds until the operator's next form begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from xdsl.ir import SSAValue
+
+from mlopt.diagnostics import Place, UnsupportedError
+from mlopt.frontend.onnx.node import Node
+from mlopt.frontend.onnx.reader import node_name, normal_domain, opset_versions, subgraphs
+
+LATEST_OPSET = 28
+"""The newest version of the standard operator set whose changes are known here."""
+
+ImportFunction: TypeAlias = Callable[[Node], SSAValue | Sequence[SSAValue]]
+"""Adds a node's operations and returns the value of its first output, or one value per output."""
+
+Limit: TypeAlias = Callable[[NodeProto], str | None]
+"""Says which part of an operator a node uses that is not supported ("with storage_order = 1"), or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    since: int
+    function: ImportFunction
+    limit: Limit | None
+    outputs: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """One kind of node that can't be imported. `reason` is empty if the operator as a whole is unknown."""
+
+    domain: str
+    op_type: str
+    opset: int
+    reason: str
+    nodes: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """How many nodes are of this kind."""
+        return len(self.nodes)
+
+    def __str__(self) -> str:
+        operator = f"{self.domain or 'ai.onnx'}.{self.op_type} (opset {self.opset})"
+        if self.reason:
+            operator += f" {self.reason}"
+        named = ", ".join(self.nodes[:_NAMES_SHOWN])
+        rest = f" and {self.count - _NAMES_SHOWN} more" if self.count > _NAMES_SHOWN else ""
+        return f"{operator}: {self.count} node{'s' if self.count > 1 else ''} ({named}{rest})"
+
+
+_NAMES_SHOWN = 5
+_forms: dict[tuple[str, str], list[_Form]] = {}
+
+
+def importer(
+    op_type: str, *, since: int, domain: str = "", limit: Limit | None = None, outputs: int | None = 1
+) -> Callable[[ImportFunction], ImportFunction]:
+    """Enter a function as the importer of an operator from version `since` on.
+
+    `outputs` is how many outputs it gives (None: any number); a node that uses more is unsupported.
+    """
+
+    def enter(function: ImportFunction) -> ImportFunction:
+        forms = _forms.setdefault((domain, op_type), [])
+        forms.append(_Form(since, function, limit, outputs))
+        forms.sort(key=lambda form: form.since)
+        return function
+
+    return enter
+
+
+def import_function(domain: str, op_type: str, opset: int) -> ImportFunction:
+    """The importer of an operator; `LookupError` if there is none."""
+    return _form(domain, op_type, opset).function
+
+
+def supported_operators() -> Iterator[tuple[str, str, int]]:
+    """(domain, operator, first version) of every form that can be imported, sorted."""
+    for (domain, op_type), forms in sorted(_forms.items()):
+        for form in forms:
+            yield domain, op_type, form.since
+
+
+def find_unsupported(model: ModelProto) -> list[Unsupported]:
+    """Every kind of node in the model that can't be imported, in the order of first appearance.
+
+    Looks into subgraphs (branches, loop bodies) and into the model's own functions, which import inlines.
+    """
+    functions = {(normal_domain(f.domain), f.name) for f in model.functions}
+    versions = opset_versions(model.opset_import)
+    found: dict[tuple[str, str, int, str], list[str]] = {}
+    for container, opsets in _containers(model, versions):
+        used = _used_names(container)
+        for node in container.node:
+            domain = normal_domain(node.domain)
+            if (domain, node.op_type) in functions:
+                continue
+            opset = opsets.get(domain, 0)
+            reason = _obstacle(node, domain, opset, used)
+            if reason is not None:
+                found.setdefault((domain, node.op_type, opset, reason), []).append(node_name(node))
+    return [Unsupported(*kind, tuple(nodes)) for kind, nodes in found.items()]
+
+
+def require_supported(model: ModelProto, place: Place) -> None:
+    """Raise one `UnsupportedError` that lists all that can't be imported, if anything can't."""
+    found = find_unsupported(model)
+    if found:
+        plural = "s" if len(found) > 1 else ""
+        listed = "; ".join(map(str, found))
+        raise UnsupportedError(
+            f"the model uses {len(found)} unsupported operator{plural}: {listed}", place=place
+        )
+
+
+def _form(domain: str, op_type: str, opset: int) -> _Form:
+    forms = [form for form in _forms.get((domain, op_type), []) if form.since <= opset]
+    if not forms or (domain == "" and opset > LATEST_OPSET):
+        raise LookupError(f"{domain}.{op_type}, opset {opset}")
+    return forms[-1]
+
+
+def _obstacle(node: NodeProto, domain: str, opset: int, used: set[str]) -> str | None:
+    """Why a node can't be imported: None if it can, the empty string if its operator is unknown."""
+    try:
+        form = _form(domain, node.op_type, opset)
+    except LookupError:
+        return ""
+    if form.limit is not None and (reason := form.limit(node)) is not None:
+        return reason
+    if form.outputs is not None and any(name in used for name in node.output[form.outputs :]):
+        return "with all its outputs" if form.outputs == 1 else f"with more than {form.outputs} outputs"
+    return None
+
+
+def _containers(
+    model: ModelProto, versions: dict[str, int]
+) -> Iterator[tuple[GraphProto | FunctionProto, dict[str, int]]]:
+    """Every list of nodes of a model with the operator set versions that hold there."""
+    pending: list[tuple[GraphProto | FunctionProto, dict[str, int]]] = [(model.graph, versions)]
+    pending += [(function, versions | opset_versions(function.opset_import)) for function in model.functions]
+    position = 0
+    while position < len(pending):
+        container, opsets = pending[position]
+        yield container, opsets
+        pending += [(graph, opsets) for node in container.node for graph in subgraphs(node)]
+        position += 1
+
+
+def _used_names(container: GraphProto | FunctionProto) -> set[str]:
+    """Names that are read in a list of nodes, or leave it; subgraphs count too."""
+    outputs: Iterable[str]
+    if isinstance(container, GraphProto):
+        outputs = [value.name for value in container.output]
+    else:
+        outputs = container.output
+    used = set(outputs)
+    for node in container.node:
+        used.update(node.input)
+        for graph in subgraphs(node):
+            used |= _used_names(graph)
+    used.discard("")
+    return used
