@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from mlopt.diagnostics import InputError, Place
 from mlopt.ir.context import CompilerContext
@@ -139,7 +139,9 @@ def level_of(module: ModuleOp) -> Level:
     if "kernel" in dialects or "tensor" in dialects:
         return "kernel"
     main = main_function(module)
-    tensors = any(type.name == "tensor" for type in main.function_type.inputs) or main.function_type.outputs.data
+    tensors = (
+        any(type.name == "tensor" for type in main.function_type.inputs) or main.function_type.outputs.data
+    )
     return "graph" if tensors else "memref"
 
 
@@ -156,7 +158,7 @@ def main_function(module: ModuleOp) -> FuncOp:
     raise InputError("the module has no function @main")
 
 
-def argument_attributes(func: FuncOp) -> list[dict[str, object]]:
+def argument_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
     """The attributes of each argument of a function, in order."""
     if func.arg_attrs is None:
         return [{} for _ in func.function_type.inputs]
@@ -193,18 +195,8 @@ def _attach_engine(ctx: CompilerContext) -> None:
     from mlopt.interpreter.graph import evaluate
     from mlopt.interpreter.target import NumpyTarget
 
-    def evaluator(op: Operation, operands: object) -> object:
+    def evaluator(op: Operation, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         return evaluate(op, operands, ctx.weights)
 
     ctx.evaluator = evaluator
     ctx.target = NumpyTarget()
-
-
-__all__ = [
-    "Compilation",
-    "compile_model",
-    "is_planned",
-    "level_of",
-    "load_model",
-    "main_function",
-]

@@ -45,7 +45,9 @@ class Model:
         self._source = source
         self._options = options
         self._versions: OrderedDict[_Shapes, _Version] = OrderedDict()
-        self._current = self._add_version(_Version(load_model(source, options, inputs=inputs), options.poison))
+        self._current = self._add_version(
+            _Version(load_model(source, options, inputs=inputs), options.poison)
+        )
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -116,9 +118,7 @@ class Model:
             return False
         specs = {spec.name: spec for spec in self.inputs}
         return specs.keys() == inputs.keys() and all(
-            isinstance(array, np.ndarray)
-            and array.dtype == specs[name].dtype
-            and array.ndim == len(specs[name].shape)
+            array.dtype == specs[name].dtype and array.ndim == len(specs[name].shape)
             for name, array in inputs.items()
         )
 
@@ -145,7 +145,7 @@ def _shapes(inputs: Mapping[str, np.ndarray]) -> _Shapes:
     return tuple(sorted((name, tuple(np.shape(array))) for name, array in inputs.items()))
 
 
-def compile(  # noqa: A001 - the name users expect, as in torch.compile
+def compile(
     model: str | Path | ModelProto,
     *,
     dims: Mapping[str, int] | None = None,

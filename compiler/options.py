@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mlopt.diagnostics import InputError, Place
 from mlopt.passes.pipelines import MEMORY_STRATEGIES, PipelineOptions
@@ -25,7 +25,7 @@ class CompileOptions:
     """
 
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
-    pipeline: PipelineOptions = PipelineOptions()
+    pipeline: PipelineOptions = field(default_factory=PipelineOptions)
     pipeline_text: str | None = None
     weights: Path | None = None
     poison: bool = False
@@ -60,12 +60,14 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"not JSON: {error.msg}", place=Place(str(path), error.lineno, error.colno)) from None
+        raise InputError(
+            f"not JSON: {error.msg}", place=Place(str(path), error.lineno, error.colno)
+        ) from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"not TOML: {error}", place=place) from None
     if not isinstance(table, dict):
         raise InputError("expected a table of options at the top of the configuration file", place=place)
-    return table
+    return cast(dict[str, Any], table)
 
 
 def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) -> CompileOptions:
@@ -113,6 +115,3 @@ def _expect(value: Any, kind: type, key: str, place: Place) -> Any:
         names = {dict: "a table", bool: "true or false", list: "a list"}
         raise InputError(f"'{key}' must be {names[kind]}, found {json.dumps(value)}", place=place)
     return value
-
-
-OPTION_NAMES = tuple(option.name for option in fields(CompileOptions))

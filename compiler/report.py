@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from math import prod
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, MemRefType, ModuleOp, TensorType, i64
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from mlopt.compilation import Compilation, main_function
+from mlopt.compilation import Compilation, argument_attributes, main_function
 from mlopt.dialects.graph import ReshapeOp as GraphReshapeOp
 from mlopt.dialects.kernel import LaunchOp
 from mlopt.interpreter.memref import Executable
@@ -81,9 +81,14 @@ def _ops(compilation: Compilation, executable: Executable | None) -> dict[str, A
     return {
         "imported": imported.get("ops"),
         "graph": by_name.total() if by_name is not None else None,
-        "kernel_launches": sum(isinstance(op, CallOp) for op in main_function(memref).walk()) if memref else None,
+        "kernel_launches": sum(isinstance(op, CallOp) for op in main_function(memref).walk())
+        if memref
+        else None,
         "kernel_functions": (
-            sum(isinstance(op, FuncOp) and op.sym_name.data != "main" and bool(op.body.blocks) for op in memref.ops)
+            sum(
+                isinstance(op, FuncOp) and op.sym_name.data != "main" and bool(op.body.blocks)
+                for op in memref.ops
+            )
             if memref
             else None
         ),
@@ -121,14 +126,32 @@ def _memory(compilation: Compilation, executable: Executable | None) -> dict[str
         "max_live_bytes": summary.max_live_bytes,
         "arena_bytes": summary.arena_bytes,
         "workspace_bytes": summary.workspace_bytes,
-        "weights_bytes": summary.weights_bytes,
-        "io_bytes": summary.io_bytes,
+        "weights_bytes": argument_bytes(memref, "mlopt.weight"),
+        "io_bytes": argument_bytes(memref, "mlopt.input") + argument_bytes(memref, "mlopt.output"),
         "status": summary.status,
         "run_traced_peak_bytes": None,
     }
     if executable is not None and executable.engine_scratch_bytes:
         memory["engine_scratch_bytes"] = executable.engine_scratch_bytes
     return memory
+
+
+def argument_bytes(module: ModuleOp, attribute: str) -> int:
+    """Bytes of the arguments of a memref-level `@main` that carry an attribute such as `mlopt.weight`."""
+    main = main_function(module)
+    return sum(
+        value_bytes(argument)
+        for argument, attributes in zip(main.args, argument_attributes(main), strict=True)
+        if attribute in attributes
+    )
+
+
+def value_bytes(value: SSAValue) -> int:
+    """Bytes of a tensor or buffer; 0 for anything else."""
+    if not isinstance(value.type, TensorType | MemRefType):
+        return 0
+    type = cast(TensorType[Attribute] | MemRefType[Attribute], value.type)
+    return prod(type.get_shape()) * to_numpy_dtype(type.element_type).itemsize
 
 
 def _traffic(compilation: Compilation) -> dict[str, int | None]:
@@ -157,12 +180,6 @@ def _is_untouched(value: SSAValue) -> bool:
 
 
 def _tensor_bytes(value: SSAValue) -> int:
-    if not isinstance(value.type, TensorType):
-        return 0
-    elements = prod(value.type.get_shape())
-    dtype = to_numpy_dtype(value.type.element_type)
-    if dtype.kind in "iu" and dtype.itemsize == 8 and elements <= SHAPE_ARITHMETIC_ELEMENTS:
-        return 0
-    return elements * dtype.itemsize
-
-
+    size = value_bytes(value)
+    is_int64 = TensorType.constr(i64).verifies(value.type)
+    return 0 if is_int64 and size <= SHAPE_ARITHMETIC_ELEMENTS * 8 else size

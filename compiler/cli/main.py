@@ -43,7 +43,10 @@ def _main(arguments: Sequence[str] | None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """The command line of `mlopt`."""
     parser = argparse.ArgumentParser(
-        prog="mlopt", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="mlopt",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"mlopt {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -66,7 +69,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("-o", dest="output", type=Path, required=True, help="the .mlir file to write")
     command.add_argument(
-        "--to", choices=("graph", "kernel", "memref"), default="memref", help="the level to stop at (default: memref)"
+        "--to",
+        choices=("graph", "kernel", "memref"),
+        default="memref",
+        help="the level to stop at (default: memref)",
     )
     _add_pipeline_options(command)
 
@@ -80,17 +86,19 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("--inputs", type=Path, help="an .npz file of inputs (default: seeded random inputs)")
     command.add_argument("--outputs", type=Path, help="the .npz file to write the outputs to")
     command.add_argument("--check", type=Path, metavar="REF.npz", help="compare the outputs with these")
-    command.add_argument("--rtol", type=float, help="allowed error relative to the largest |reference| (1e-4)")
+    command.add_argument(
+        "--rtol", type=float, help="allowed error relative to the largest |reference| (1e-4)"
+    )
     command.add_argument("--atol", type=float, help="allowed absolute error (1e-6)")
     command.add_argument("--engine", choices=("numpy",), default="numpy", help="what executes the model")
-    command.add_argument("--poison", action="store_true", help="fill dead memory, to show that nothing reads it")
+    command.add_argument(
+        "--poison", action="store_true", help="fill dead memory, to show that nothing reads it"
+    )
     _add_pipeline_options(command)
     return parser
 
 
-def _add_command(
-    commands: Any, name: str, command: Any, help: str, example: str
-) -> argparse.ArgumentParser:
+def _add_command(commands: Any, name: str, command: Any, help: str, example: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -108,7 +116,9 @@ def _add_command(
         metavar="NAME=N",
         help="the value of a symbolic dimension (INPUT.AXIS for one without a name)",
     )
-    parser.add_argument("--weights", type=Path, help="the weights of an .mlir model (default: STEM.safetensors)")
+    parser.add_argument(
+        "--weights", type=Path, help="the weights of an .mlir model (default: STEM.safetensors)"
+    )
     parser.add_argument("--version", action="version", version=f"mlopt {__version__}")
     volume = parser.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="print errors only")
@@ -119,9 +129,13 @@ def _add_command(
 def _add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pipeline", metavar="TEXT", help="run this pipeline instead of the standard one")
     parser.add_argument("--no-optimize", action="store_true", help="lower the model as it was imported")
-    parser.add_argument("--disable-pass", action="append", default=[], metavar="NAME", help="leave a pass out")
+    parser.add_argument(
+        "--disable-pass", action="append", default=[], metavar="NAME", help="leave a pass out"
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="options by name, in JSON or TOML")
-    parser.add_argument("--report", type=Path, metavar="FILE.json", help="write figures of the compilation and run")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.json", help="write figures of the compilation and run"
+    )
     parser.add_argument(
         "--remarks",
         metavar="KINDS",
@@ -220,7 +234,9 @@ def _options(arguments: argparse.Namespace) -> CompileOptions:
     from mlopt.options import CompileOptions, load_config
 
     options = CompileOptions(
-        dims=_parse_dims(arguments.dims), weights=arguments.weights, poison=getattr(arguments, "poison", False)
+        dims=_parse_dims(arguments.dims),
+        weights=arguments.weights,
+        poison=getattr(arguments, "poison", False),
     )
     if getattr(arguments, "config", None) is not None:
         options = load_config(arguments.config, options)
