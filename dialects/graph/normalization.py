@@ -84,10 +84,8 @@ class BatchNormOp(InferredOp):
 
 
 class RowNormOp(InferredOp):
-    """Base of the normalizations over all dimensions from `axis` on."""
+    """Base of the normalizations over all dimensions from `axis` on. Subclasses define the operands, input first."""
 
-    input = operand_def(TensorType)
-    scale = operand_def(TensorType)
     result = result_def(TensorType)
     axis = prop_def(I64Attr)
     epsilon = prop_def(F64Attr)
@@ -117,6 +115,8 @@ class LayerNormOp(RowNormOp):
     """
 
     name = "graph.layer_norm"
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
     assembly_format = "operands `axis` `=` $axis `epsilon` `=` $epsilon " + SIGNATURE
 
@@ -149,6 +149,8 @@ class RmsNormOp(RowNormOp):
     """
 
     name = "graph.rms_norm"
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
     assembly_format = "operands `axis` `=` $axis `epsilon` `=` $epsilon " + SIGNATURE
 
     def __init__(self, input: Operand, scale: Operand, *, axis: int = -1, epsilon: float = 1e-5):
