@@ -22,7 +22,7 @@ def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
     place = Place(str(path))
     other = "out:" if side == "in" else "in:"
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             names = [name for name in file.files if not name.startswith(other)]
             return {name.removeprefix(f"{side}:"): file[name] for name in names}
     except FileNotFoundError:

@@ -81,9 +81,9 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
             case "optimize":
                 pipeline = replace(pipeline, optimize=_expect(value, bool, key, place))
             case "disable_pass":
-                pipeline = replace(pipeline, disabled=tuple(_expect(value, list, key, place)))
+                pipeline = replace(pipeline, disabled=_expect_names(value, key, place))
             case "dims":
-                options = replace(options, dims={**_expect(value, dict, key, place), **options.dims})
+                options = replace(options, dims={**_expect_dims(value, place), **options.dims})
             case "poison":
                 options = replace(options, poison=_expect(value, bool, key, place))
             case _:
@@ -108,6 +108,21 @@ def _apply_switches(table: Mapping[str, Any], pipeline: PipelineOptions, place: 
             )
         pipeline = replace(pipeline, **{name: value})
     return pipeline
+
+
+def _expect_names(value: Any, key: str, place: Place) -> tuple[str, ...]:
+    names = _expect(value, list, key, place)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"'{key}' must be a list of names, found {json.dumps(value)}", place=place)
+    return tuple(names)
+
+
+def _expect_dims(value: Any, place: Place) -> dict[str, int]:
+    dims = _expect(value, dict, "dims", place)
+    for name, size in dims.items():
+        if type(size) is not int or size < 0:
+            raise InputError(f"'dims.{name}' must be a whole number, found {json.dumps(size)}", place=place)
+    return dims
 
 
 def _expect(value: Any, kind: type, key: str, place: Place) -> Any:

@@ -1,0 +1,73 @@
+"""Files appear whole or not at all; `.npz` files serve as inputs and references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlopt.arrays import random_array, read_npz, write_npz
+from mlopt.diagnostics import InputError
+from mlopt.files import replacing, write_text
+
+
+def test_nothing_half_written_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("before")
+    with pytest.raises(RuntimeError), replacing(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert path.read_text() == "before"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
+
+
+@pytest.mark.parametrize("name", ["none/out.txt", "."])
+def test_where_no_file_can_be_made(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="can't write here"):
+        write_text(tmp_path / name, "text")
+
+
+def test_sides_of_an_npz(tmp_path: Path) -> None:
+    path = tmp_path / "both.npz"
+    np.savez(path, **{"in:x": np.array([1]), "out:y": np.array([2]), "z": np.array([3])})
+    assert read_npz(path, "in") == {"x": 1, "z": 3}
+    assert read_npz(path, "out") == {"y": 2, "z": 3}
+
+
+def test_names_survive_npz(tmp_path: Path) -> None:
+    """Tensor names hold slashes, colons, spaces and letters of any script."""
+    arrays = {"a/b:0": np.arange(3), "ü ü": np.array(1.5), "1": np.zeros((0, 2))}
+    write_npz(tmp_path / "a.npz", arrays)
+    back = read_npz(tmp_path / "a.npz", "in")
+    assert back.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(back[name], array)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 cut"])
+def test_files_that_are_no_npz(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.npz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="not a readable"):
+        read_npz(path, "in")
+
+
+def test_a_missing_npz(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_npz(tmp_path / "none.npz", "in")
+
+
+def test_a_cut_npz(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.arange(1000))
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(InputError, match="not a readable"):
+        read_npz(path, "in")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool"])
+def test_random_arrays_are_seeded(dtype: str) -> None:
+    first, second = (random_array((3, 4), np.dtype(dtype), np.random.default_rng(0)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert first.dtype == dtype and first.shape == (3, 4)

@@ -1,0 +1,93 @@
+"""Configuration files: what they set, and what a mistake is answered with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlopt.diagnostics import InputError
+from mlopt.options import CompileOptions, load_config
+from mlopt.passes.pipelines import PipelineOptions, pipeline_text
+
+
+def write(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_the_three_switches(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "c.json",
+        '{"optimization": {"enable_fusion": false, "enable_inplace": true, "memory_reuse_strategy": "conservative"}}',
+    )
+    pipeline = load_config(path, CompileOptions()).pipeline
+    assert pipeline == PipelineOptions(fusion=False, inplace=True, memory_reuse="conservative")
+
+
+def test_toml_and_the_other_keys(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "c.toml", 'optimize = false\npoison = true\ndisable_pass = ["cse"]\ndims = {batch = 2}\n'
+    )
+    options = load_config(path, CompileOptions())
+    assert options.poison and not options.pipeline.optimize
+    assert options.pipeline.disabled == ("cse",)
+    assert options.dims == {"batch": 2}
+
+
+def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "c.json", '{"dims": {"batch": 2, "length": 3}}')
+    assert load_config(path, CompileOptions(dims={"batch": 7})).dims == {"batch": 7, "length": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"optimisation": {}}', "unknown key 'optimisation', expected one of dims, disable_pass"),
+        (
+            '{"optimization": {"enable_fuse": true}}',
+            "unknown key 'optimization.enable_fuse', expected one of enable_fusion",
+        ),
+        (
+            '{"optimization": {"enable_fusion": 1}}',
+            "'optimization.enable_fusion' must be one of true, false, found 1",
+        ),
+        (
+            '{"optimization": {"memory_reuse_strategy": "greedy"}}',
+            'must be one of "none", "conservative", "aggressive", found "greedy"',
+        ),
+        ('{"dims": {"batch": "two"}}', "'dims.batch' must be a whole number"),
+        ('{"dims": {"batch": -1}}', "'dims.batch' must be a whole number"),
+        ('{"disable_pass": [1]}', "'disable_pass' must be a list of names"),
+        ("[]", "expected a table of options"),
+        ('{"poison": "yes"}', "'poison' must be true or false"),
+        ("{", "not JSON"),
+    ],
+)
+def test_mistakes_get_one_sentence(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, "c.json", text)
+    with pytest.raises(InputError) as caught:
+        load_config(path, CompileOptions())
+    assert message in caught.value.message
+    assert caught.value.place is not None and caught.value.place.file == str(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such configuration file"):
+        load_config(tmp_path / "none.json", CompileOptions())
+
+
+def test_broken_json_is_located(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_config(write(tmp_path, "c.json", '{\n  "dims": }'), CompileOptions())
+    assert str(caught.value.place).endswith("c.json:2:11")
+
+
+@pytest.mark.parametrize("switch", ["fusion", "inplace", "memory_reuse", "optimize"])
+def test_each_switch_changes_the_pipeline(switch: str) -> None:
+    value = "none" if switch == "memory_reuse" else False
+    assert pipeline_text("graph", "memref", PipelineOptions(**{switch: value})) != pipeline_text(
+        "graph", "memref", PipelineOptions()
+    )
