@@ -7,9 +7,9 @@ from importlib import import_module
 from mlopt.passmanager.base import Pass
 
 PASSES: dict[str, str] = {
-    "canonicalize": "mlopt.passes.common.canonicalize:CanonicalizePass",
-    "cse": "mlopt.passes.common.cse:CsePass",
-    "dce": "mlopt.passes.common.dce:DcePass",
+    "canonicalize": "mlopt.passes.common.canonicalize:CanonicalizerPass",
+    "cse": "mlopt.passes.common.cse:CSEPass",
+    "dce": "mlopt.passes.common.dce:DCEPass",
     "fold-constants": "mlopt.passes.graph.fold_constants:FoldConstantsPass",
     "fold-batch-norm": "mlopt.passes.graph.fold_batch_norm:FoldBatchNormPass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",

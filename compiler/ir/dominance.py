@@ -42,6 +42,12 @@ def dominator_children(region: Region) -> dict[Block, list[Block]]:
     return children
 
 
+def reachable_blocks(region: Region) -> set[Block]:
+    """The blocks that control can reach from the region's entry."""
+    entry = region.blocks.first
+    return set() if entry is None else set(_reverse_post_order(entry))
+
+
 def _intersect(idom: list[int], a: int, b: int) -> int:
     while a != b:
         while a > b:

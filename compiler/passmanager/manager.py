@@ -129,7 +129,9 @@ def _apply(pass_: Pass, ctx: CompilerContext, op: Operation) -> bool:
     except MloptError:
         raise
     except DiagnosticException as error:
-        raise PassFailure(f"pass '{pass_.name}' failed: {first_sentence(error)}", place=place_of_op(op)) from error
+        raise PassFailure(
+            f"pass '{pass_.name}' failed: {first_sentence(error)}", place=place_of_op(op)
+        ) from error
     except RecursionError as error:
         raise PassFailure(
             f"pass '{pass_.name}' failed: the IR is nested too deeply", place=place_of_op(op)

@@ -48,7 +48,11 @@ def pass_options(pass_class: type[Pass]) -> tuple[Option, ...]:
             default = field.default_factory()
         options.append(
             Option(
-                field.name.replace("_", "-"), field.name, hints[field.name], default, required=default is MISSING
+                field.name.replace("_", "-"),
+                field.name,
+                hints[field.name],
+                default,
+                required=default is MISSING,
             )
         )
     return tuple(options)
@@ -70,7 +74,9 @@ def make_pass(pass_class: type[Pass], values: Mapping[str, str | None]) -> Pass:
             arguments[option.field] = parse_value("true" if text is None else text, option.type)
         except OptionValueError as error:
             raise PipelineError(f"pass '{pass_class.name}': option '{option.name}' {error}") from None
-    missing = [option.name for option in options.values() if option.required and option.field not in arguments]
+    missing = [
+        option.name for option in options.values() if option.required and option.field not in arguments
+    ]
     if missing:
         raise PipelineError(f"pass '{pass_class.name}' needs a value for option '{missing[0]}'")
     try:

@@ -47,6 +47,20 @@ def element_text(element: Pass | Pipeline) -> str:
     return f"{element.name}{{{options}}}" if options else element.name
 
 
+def dump_text(pipeline: Pipeline) -> str:
+    """The pipeline over several lines, as MLIR's `--dump-pass-pipeline` prints it."""
+
+    def lines(element: Pass | Pipeline, indent: str) -> str:
+        if not isinstance(element, Pipeline):
+            return indent + element_text(element)
+        if not element.elements:
+            return f"{indent}{element.anchor}()"
+        inner = ",\n".join(lines(inner, indent + "  ") for inner in element.elements)
+        return f"{indent}{element.anchor}(\n{inner}\n{indent})"
+
+    return f"Pass Manager with {len(pipeline.elements)} passes:\n{lines(pipeline, '')}\n"
+
+
 def parse_pipeline(
     text: str, *, load: Callable[[str], type[Pass]] | None = None, source: str = "<pass-pipeline>"
 ) -> Pipeline:
@@ -93,7 +107,8 @@ class _PipelineParser:
         self._skip_spaces()
         if self._at(")"):
             self._fail(
-                "encountered extra closing ')' creating unbalanced parentheses while parsing pipeline", self.pos
+                "encountered extra closing ')' creating unbalanced parentheses while parsing pipeline",
+                self.pos,
             )
         if self.pos < len(self.text):
             self._fail("expected the pipeline to end here", self.pos)
@@ -146,7 +161,9 @@ class _PipelineParser:
         try:
             return make_pass(pass_class, values)
         except PipelineError as error:
-            at = next((position for key, position in positions.items() if key in error.message.split()), start)
+            at = next(
+                (position for key, position in positions.items() if key in error.message.split()), start
+            )
             self._fail(error.message, at, error)
 
     def _check_anchor(self, pass_class: type[Pass], anchor: str, start: int) -> None:
@@ -195,9 +212,7 @@ class _PipelineParser:
         line = before.count("\n")
         start = before.rfind("\n") + 1
         place = Place(self.source, line + 1, position - start + 1)
-        raise PipelineError(
-            message, place=place, source_line=self.text[start:].partition("\n")[0]
-        ) from cause
+        raise PipelineError(message, place=place, source_line=self.text[start:].partition("\n")[0]) from cause
 
 
 def _matching_brace(text: str, opening: int) -> int | None:

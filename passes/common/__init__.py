@@ -1,1 +1,1 @@
-"""TODO"""
+"""Passes that work at every level: `canonicalize`, `cse`, `dce`."""

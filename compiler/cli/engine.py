@@ -1,0 +1,54 @@
+"""Attaches the numpy engine to a context without loading it: passes that ask for it pay for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from xdsl.dialects.func import FuncOp
+    from xdsl.ir import Operation
+
+    from mlopt.ir.context import CompilerContext, ScratchNeed, Target
+
+
+def attach_engine(ctx: CompilerContext) -> None:
+    """Set the context's evaluator and target to the numpy engine's, loaded when first used."""
+
+    def evaluator(op: Operation, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        from mlopt.interpreter.graph import evaluate
+
+        return evaluate(op, operands, ctx.weights)
+
+    ctx.evaluator = evaluator
+    ctx.target = _LazyNumpyTarget()
+
+
+class _LazyNumpyTarget:
+    """The numpy engine's `Target`, made when first asked."""
+
+    def __init__(self) -> None:
+        self._loaded: Target | None = None
+
+    @property
+    def _target(self) -> Target:
+        if self._loaded is None:
+            from mlopt.interpreter.target import NumpyTarget
+
+            self._loaded = NumpyTarget()
+        return self._loaded
+
+    @property
+    def name(self) -> str:
+        """The target's name."""
+        return self._target.name
+
+    @property
+    def alignment(self) -> int:
+        """Bytes; every planned offset is a multiple of it."""
+        return self._target.alignment
+
+    def scratch_need(self, func: FuncOp) -> ScratchNeed:
+        """How much scratch the engine needs to execute this memref-level function."""
+        return self._target.scratch_need(func)

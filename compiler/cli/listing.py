@@ -1,0 +1,36 @@
+"""What there is: the passes with their options, and the dialects."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+
+from mlopt.ir.registration import DIALECTS
+from mlopt.passes.registry import PASSES, load_pass
+from mlopt.passmanager import Pass, pass_options
+from mlopt.passmanager.options import value_text
+
+
+def pass_list() -> str:
+    """Every pass with the first sentence of its description, and its options with types and defaults."""
+    return "".join(_describe(load_pass(name)) for name in PASSES)
+
+
+def dialect_list() -> str:
+    """The line that `mlir-opt --show-dialects` prints."""
+    return f"Available Dialects: {','.join(sorted(DIALECTS))}\n"
+
+
+def _describe(pass_class: type[Pass]) -> str:
+    lines = [f"--{pass_class.name}"]
+    summary = (inspect.getdoc(pass_class) or "").partition("\n")[0]
+    lines += textwrap.wrap(summary, 100, initial_indent="    ", subsequent_indent="    ")
+    for option in pass_options(pass_class):
+        if option.required:
+            default = "required"
+        elif option.default is None:
+            default = "default: none"
+        else:
+            default = f"default: {value_text(option.default)}"
+        lines.append(f"      {option.name}=<{option.type_text}>  ({default})")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,238 @@
+"""The command line of `mlopt-opt`."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from mlopt import __version__
+from mlopt.diagnostics import UsageError
+
+DESCRIPTION = "Run passes over textual IR and print the result."
+EPILOG = """examples:
+  mlopt-opt model.mlir --canonicalize --cse
+  mlopt-opt model.mlir --pass-pipeline='builtin.module(cse,func.func(canonicalize{max-rewrites=100}))' -o out.mlir
+  mlopt-opt model.mlir --convert-graph-to-kernel --mlir-print-ir-after-all 2> dumps.mlir
+
+IR goes to stdout, everything else to stderr. A weight #mlopt.weight<"name"> is looked up in STEM.safetensors beside
+FILE. --list-passes describes the passes and their options.
+Exit codes: 0 done; 1 an error in the input, the pipeline or a pass; 2 a wrong command line.
+"""
+SPLIT_MARKER = "// -----"
+_BARE_VALUES = {"--split-input-file": SPLIT_MARKER, "--verify-each": "true", "--verify-diagnostics": "all"}
+"""The value of a flag that is given without one."""
+
+
+@dataclass
+class OptArguments:
+    """What a command line asks for. `passes` are the single-pass flags in order: name and options text."""
+
+    input: str = "-"
+    output: str = "-"
+    pass_pipeline: str | None = None
+    passes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    weights: Path | None = None
+    split_input_file: str | None = None
+    verify_each: bool = True
+    verify_diagnostics: str | None = None
+    allow_unregistered_dialect: bool = False
+    print_before: frozenset[str] | bool = False
+    print_after: frozenset[str] | bool = False
+    print_after_change: bool = False
+    print_after_failure: bool = False
+    print_module_scope: bool = False
+    print_tree: Path | None = None
+    elide_larger_than: int | None = None
+    debuginfo: bool = False
+    generic: bool = False
+    timing: bool = False
+    statistics: bool = False
+    remarks: bool = False
+    dump_pass_pipeline: bool = False
+    list_passes: bool = False
+    show_dialects: bool = False
+
+
+def parse_arguments(arguments: Sequence[str], pass_names: Collection[str]) -> OptArguments:
+    """Read a command line; `UsageError` for a wrong one. `--help` and `--version` print and exit."""
+    parser = _build_parser()
+    flags = [string for action in parser._actions for string in action.option_strings]  # pyright: ignore[reportPrivateUsage] (argparse tells its options nowhere else)
+    rest, passes = _normalize(arguments, flags, pass_names)
+    parsed, unknown = parser.parse_known_args(rest)
+    if unknown:
+        raise UsageError(_unknown(unknown[0], [*flags, *(f"--{name}" for name in pass_names)]))
+    values = vars(parsed)
+    result = OptArguments(**{key: value for key, value in values.items() if not key.startswith("_")})
+    result.passes = passes
+    result.print_before = values["_before_all"] or _pass_set(values["_before"], "before", pass_names)
+    result.print_after = values["_after_all"] or _pass_set(values["_after"], "after", pass_names)
+    dumps_chosen = result.print_before or result.print_after or result.print_after_failure
+    if result.print_after_change or (result.print_tree is not None and not dumps_chosen):
+        result.print_after = result.print_after or True
+    if passes and result.pass_pipeline is not None:
+        raise UsageError("'--pass-pipeline' option can't be used with individual pass options")
+    return result
+
+
+def _normalize(
+    arguments: Sequence[str], flags: Collection[str], pass_names: Collection[str]
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Take the single-pass flags out of a command line, and put the rest into one form.
+
+    `-flag` becomes `--flag`, as `mlir-opt` accepts both; a flag whose value may be left out gets its value.
+    """
+    rest: list[str] = []
+    passes: list[tuple[str, str]] = []
+    for i, argument in enumerate(arguments):
+        if argument == "--":
+            return rest + list(arguments[i:]), passes
+        name, equals, value = argument.partition("=")
+        if name.startswith("-") and not name.startswith("--") and len(name) > 2:
+            double = f"-{name}"
+            if double in flags or double[2:] in pass_names:
+                name, argument = double, f"-{argument}"
+        if name.startswith("--") and name[2:] in pass_names:
+            passes.append((name[2:], value))
+        elif not equals and name in _BARE_VALUES:
+            rest.append(f"{name}={_BARE_VALUES[name]}")
+        else:
+            rest.append(argument)
+    return rest, passes
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="mlopt-opt",
+        usage="mlopt-opt [FILE | -] [-o OUT] (--pass-pipeline=TEXT | --PASS[=OPTIONS] ...) [flags]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "input", nargs="?", default="-", metavar="FILE", help="the IR to read (default: stdin)"
+    )
+    parser.add_argument(
+        "-o", dest="output", default="-", metavar="OUT", help="the file to write (default: stdout)"
+    )
+    parser.add_argument("--pass-pipeline", metavar="TEXT", help="passes to run, e.g. 'builtin.module(cse)'")
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", help="the weights (default: STEM.safetensors)"
+    )
+    parser.add_argument(
+        "--split-input-file",
+        metavar="MARKER",
+        help=f"process the pieces between lines '{SPLIT_MARKER}' one by one",
+    )
+    parser.add_argument(
+        "--verify-each",
+        default=True,
+        type=_boolean,
+        metavar="BOOL",
+        help="verify after each pass (default: true)",
+    )
+    parser.add_argument(
+        "--verify-diagnostics",
+        choices=("all", "only-expected"),
+        help="check the diagnostics against comments such as // expected-error @below {{text}}",
+    )
+    for name, help_text in (
+        ("--allow-unregistered-dialect", "accept operations of unknown dialects"),
+        ("--list-passes", "describe all passes and their options"),
+        ("--show-dialects", "list the dialects"),
+        ("--dump-pass-pipeline", "print the pipeline with the values of all options"),
+        ("--remarks", "print what passes report they did"),
+    ):
+        parser.add_argument(name, action="store_true", help=help_text)
+    dumps = parser.add_argument_group("IR dumps (on stderr)")
+    for when in ("before", "after"):
+        dumps.add_argument(
+            f"--mlir-print-ir-{when}",
+            dest=f"_{when}",
+            action="append",
+            default=[],
+            metavar="PASS[,PASS]",
+            help=f"print the IR {when} these passes",
+        )
+        dumps.add_argument(
+            f"--mlir-print-ir-{when}-all",
+            dest=f"_{when}_all",
+            action="store_true",
+            help=f"... {when} each pass",
+        )
+    for name, target, help_text in (
+        ("--mlir-print-ir-after-change", "print_after_change", "... after each pass that changed something"),
+        ("--mlir-print-ir-after-failure", "print_after_failure", "... after a pass that failed"),
+        ("--mlir-print-ir-module-scope", "print_module_scope", "print the whole module each time"),
+    ):
+        dumps.add_argument(name, dest=target, action="store_true", help=help_text)
+    dumps.add_argument(
+        "--mlir-print-ir-tree-dir",
+        dest="print_tree",
+        type=Path,
+        metavar="DIR",
+        help="write each dump to a file here",
+    )
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--mlir-elide-elementsattrs-if-larger",
+        dest="elide_larger_than",
+        type=_size,
+        metavar="N",
+        help="leave out constants of more than N elements",
+    )
+    text.add_argument("--mlir-print-debuginfo", dest="debuginfo", action="store_true", help="print locations")
+    text.add_argument(
+        "--mlir-print-op-generic", dest="generic", action="store_true", help="print in generic form"
+    )
+    reports = parser.add_argument_group("reports (on stderr)")
+    reports.add_argument(
+        "--mlir-timing", dest="timing", action="store_true", help="report the time of each pass"
+    )
+    reports.add_argument(
+        "--mlir-pass-statistics",
+        dest="statistics",
+        action="store_true",
+        help="report the counts of each pass",
+    )
+    parser.add_argument(
+        "--mlir-disable-threading", dest="_threading", action="store_true", help=argparse.SUPPRESS
+    )
+    parser.add_argument("--version", action="version", version=f"mlopt-opt {__version__}")
+    return parser
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise argparse.ArgumentTypeError(f"expected true or false, found '{text}'")
+    return text.lower() in ("true", "1")
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of elements, found '{text}'")
+    return int(text)
+
+
+def _pass_set(lists: Sequence[str], when: str, pass_names: Collection[str]) -> frozenset[str]:
+    names = [name.strip() for text in lists for name in text.split(",")]
+    for name in names:
+        if name not in pass_names:
+            raise UsageError(f"for the --mlir-print-ir-{when} option: cannot find pass named '{name}'")
+    return frozenset(names)
+
+
+def _unknown(argument: str, known: Collection[str]) -> str:
+    name = argument.partition("=")[0]
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean '{close[0]}'?" if close else ""
+    return f"unknown command line argument '{name}'{hint}"

@@ -1,0 +1,67 @@
+"""`canonicalize`: each operation's own rewrites and folds, until nothing changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, RewritePattern
+from xdsl.traits import HasCanonicalizationPatternsTrait
+
+from mlopt.diagnostics import Diagnostic, Severity
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.locations import place_of_op
+from mlopt.ir.rewriting import rewrite_greedily
+from mlopt.passmanager.base import Pass
+
+
+@dataclass(frozen=True)
+class CanonicalizerPass(Pass):
+    """Fold operations, apply their canonicalization patterns, and erase dead ones, until nothing changes.
+
+    Patterns and folds come from the operations' own interfaces. Stops with a warning after `max_rewrites` rewrites.
+    """
+
+    name = "canonicalize"
+    anchor = None
+
+    max_rewrites: int = 10_000_000
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        result = rewrite_greedily(
+            op, [_OwnPatterns()], ctx=ctx, max_rewrites=self.max_rewrites, dce=True, fold=True
+        )
+        ctx.count(self.name, "rewrites", result.rewrites)
+        if not result.converged:
+            ctx.remarks.append(
+                Diagnostic(
+                    Severity.WARNING,
+                    f"canonicalize stopped after {result.rewrites} rewrites without converging",
+                    place_of_op(op),
+                )
+            )
+        return result.changed
+
+
+class _OwnPatterns(RewritePattern):
+    """Apply the first of an operation's canonicalization patterns that does something."""
+
+    def __init__(self) -> None:
+        self._patterns: dict[type[Operation], RewritePattern | None] = {}
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        op_type = type(op)
+        if op_type not in self._patterns:
+            self._patterns[op_type] = self._collect(op)
+        pattern = self._patterns[op_type]
+        if pattern is not None:
+            pattern.match_and_rewrite(op, rewriter)
+
+    @staticmethod
+    def _collect(op: Operation) -> RewritePattern | None:
+        patterns = [
+            pattern
+            for trait in op.get_traits_of_type(HasCanonicalizationPatternsTrait)
+            for pattern in trait.get_patterns(type(op))
+        ]
+        return GreedyRewritePatternApplier(patterns, dce_enabled=False) if patterns else None
