@@ -56,7 +56,7 @@ class TypedValue(CustomDirective):
     def parse(self, parser: Parser, state: ParsingState) -> None:
         value = parser.parse_attribute()
         self.value.set(state, value)
-        if dense := dense_attr(value):
+        if (dense := dense_attr(value)) is not None:
             self.result.set(state, (dense.type,))
         else:
             parser.parse_punctuation(":")
@@ -91,7 +91,7 @@ class ConstantOp(GraphOp):
 
     def __init__(self, value: Attribute, result_type: Tensor | None = None):
         """`result_type` may be left out for dense values, which know their own."""
-        if result_type is None and (dense := dense_attr(value)):
+        if result_type is None and (dense := dense_attr(value)) is not None:
             result_type = tensor_type(dense.type)
         if result_type is None:
             raise VerifyException("expected a result type for a value that has none of its own")
@@ -99,7 +99,7 @@ class ConstantOp(GraphOp):
 
     def verify_types(self) -> None:
         result = tensor_type(self.result.type)
-        if dense := dense_attr(self.value):
+        if (dense := dense_attr(self.value)) is not None:
             require_result(tensor_type(dense.type), result)
             if len(dense) != prod(result.get_shape()):
                 raise VerifyException(f"expected {prod(result.get_shape())} elements, found {len(dense)}")
