@@ -111,12 +111,17 @@ def _is_symbolic(dim: onnx.TensorShapeProto.Dimension) -> bool:
 
 
 def _dim_text(dim: onnx.TensorShapeProto.Dimension) -> str:
-    return dim.dim_param or ("?" if _is_symbolic(dim) else str(dim.dim_value))
+    return _symbol(dim) or ("?" if _is_symbolic(dim) else str(dim.dim_value))
+
+
+def _symbol(dim: onnx.TensorShapeProto.Dimension) -> str:
+    """The name of a dimension, or nothing: some exporters write "?" for every one that they don't know."""
+    return "" if dim.dim_param == "?" else dim.dim_param
 
 
 def _symbolic_axes(value: ValueInfoProto) -> list[_Axis]:
     return [
-        _Axis(value.name, axis, dim.dim_param or f"{value.name}.{axis}")
+        _Axis(value.name, axis, _symbol(dim) or f"{value.name}.{axis}")
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)
         if _is_symbolic(dim)
     ]

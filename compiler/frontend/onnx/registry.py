@@ -10,7 +10,7 @@ The functions stand in one file per operator family and enter themselves:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -164,12 +164,9 @@ def _containers(
 
 def _used_names(container: GraphProto | FunctionProto) -> set[str]:
     """Names that are read in a list of nodes, or leave it; subgraphs count too."""
-    outputs: Iterable[str]
-    if isinstance(container, GraphProto):
-        outputs = [value.name for value in container.output]
-    else:
-        outputs = container.output
-    used = set(outputs)
+    used = (
+        set(container.output) if isinstance(container, FunctionProto) else {v.name for v in container.output}
+    )
     for node in container.node:
         used.update(node.input)
         for graph in subgraphs(node):

@@ -23,10 +23,11 @@ class ImportedStatistics:
     """Counts of a model as imported.
 
     `ops`: number of nodes. `no_reuse_bytes`: the sum of all intermediate tensors. `max_live_bytes`: the most
-    that live at once; the inputs and outputs of a node live together at the node. Each tensor takes a multiple
-    of 64 bytes. Not counted: graph inputs and outputs, constants (initializers, and what follows from them and
-    from shapes alone), pure views (they keep their operand alive), and shape arithmetic (int64 of at most 64
-    elements).
+    that live at once; the inputs and outputs of a node live together at the node. Each tensor takes a
+    multiple of 64 bytes.
+
+    Not counted: graph inputs and outputs, constants (initializers, and what follows from them and from shapes
+    alone), pure views (they keep their operand alive), and shape arithmetic (int64 of at most 64 elements).
     """
 
     ops: int

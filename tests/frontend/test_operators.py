@@ -1,0 +1,320 @@
+"""Every operator that can be imported, in each of its forms: the reference evaluation against onnxruntime.
+
+A case is a model of one node. Where onnxruntime has no such kernel, the right value is computed with numpy by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from mlopt.frontend.onnx import supported_operators
+from tests.frontend.onnx_models import Arrays, assert_close, one_node, run_mlopt, run_onnxruntime
+
+
+@dataclass
+class Case:
+    """One node: its inputs at run time, its constants, the version of the operator set, its attributes."""
+
+    op_type: str
+    inputs: dict[str, np.ndarray]
+    constants: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    opset: int = 18
+    outputs: int = 1
+    operands: list[str] | None = None
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __str__(self) -> str:
+        attributes = "-".join(f"{k}={v}" for k, v in self.attributes.items() if not hasattr(v, "dims"))
+        return f"{self.op_type}-{self.opset}-{attributes}".replace(" ", "")[:70]
+
+
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+X = floats(2, 3, 4)
+POSITIVE = np.abs(X) + np.float32(0.1)
+IMAGE = floats(1, 4, 7, 8)
+SPECIAL = np.array([0.5, -0.5, 0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, 2.5, -1.5], np.float32)
+I64 = np.array([[7, -7, 3], [-3, 5, 0]], np.int64)
+DIVISOR = np.array([[2, 2, -2], [2, -5, 3]], np.int64)
+BOOLS = np.array([[True, False], [False, True]])
+
+
+def case(op_type: str, *inputs: Any, opset: int = 18, outputs: int = 1, **attributes: Any) -> Case:
+    """All operands are inputs `x0`, `x1`, ..."""
+    named = {f"x{index}": np.asarray(array) for index, array in enumerate(inputs)}
+    return Case(op_type, named, opset=opset, outputs=outputs, attributes=attributes)
+
+
+def shaped(op_type: str, x: Any, *numbers: Any, opset: int = 18, outputs: int = 1, **attributes: Any) -> Case:
+    """One input `x`, the other operands constants `c0`, `c1`, ...; None is an operand that is left out."""
+    constants = {f"c{i}": np.asarray(array) for i, array in enumerate(numbers) if array is not None}
+    operands = ["x", *(f"c{i}" if array is not None else "" for i, array in enumerate(numbers))]
+    return Case(op_type, {"x": np.asarray(x)}, constants, opset, outputs, operands, attributes)
+
+
+UNARY = [
+    *(case(op, SPECIAL) for op in ("Abs", "Ceil", "Erf", "Exp", "Floor", "IsNaN", "Neg", "Relu", "Round")),
+    *(case(op, SPECIAL) for op in ("Sigmoid", "Tanh", "Reciprocal", "Softsign")),
+    *(case(op, X) for op in ("Cos", "Sin", "Sign", "HardSwish", "HardSigmoid", "ThresholdedRelu")),
+    *(case(op, POSITIVE) for op in ("Log", "Sqrt")),
+    case("Abs", I64),
+    case("Neg", I64),
+    case("Not", BOOLS),
+    case("BitwiseNot", np.array([0, 7, 255], np.uint8)),
+    case("LeakyRelu", X, alpha=0.3),
+    case("HardSigmoid", X, alpha=0.5, beta=0.25),
+    case("ThresholdedRelu", X, alpha=0.25),
+    case("Gelu", X, opset=20),
+    case("Gelu", X, opset=20, approximate="tanh"),
+    case("IsInf", SPECIAL),
+    case("IsInf", SPECIAL, detect_negative=0),
+    case("IsInf", SPECIAL, detect_positive=0),
+    case("IsInf", SPECIAL, detect_positive=0, detect_negative=0),
+    case("Identity", X),
+    case("Dropout", X, opset=11, ratio=0.5),
+    shaped("Dropout", X, np.float32(0.5), np.array(False), opset=13),
+]
+
+BINARY = [
+    *(case(op, X, floats(3, 1, seed=1)) for op in ("Add", "Sub", "Mul", "Div")),
+    *(case(op, X, np.float32(0.1)) for op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")),
+    *(case(op, I64, DIVISOR) for op in ("Add", "Sub", "Mul", "Div", "Mod", "Equal", "Less")),
+    *(case(op, BOOLS, BOOLS[:1]) for op in ("And", "Or", "Xor", "Equal")),
+    *(case(op, I64, DIVISOR) for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")),
+    case("Mod", I64, DIVISOR, fmod=1),
+    case("Mod", X, floats(2, 3, 4, seed=1), fmod=1),
+    case("Pow", POSITIVE, floats(4, seed=1)),
+    case("Pow", POSITIVE, ints(0, 1, 2, 3)),
+    case("PRelu", X, floats(3, 1, seed=1)),
+    *(case(op, X, floats(4, seed=1), floats(3, 1, seed=2)) for op in ("Max", "Min", "Sum", "Mean")),
+    *(case(op, X) for op in ("Max", "Sum")),
+    case("Where", BOOLS, floats(2, 2), np.float32(3)),
+    shaped("Clip", X, np.float32(-0.5), np.float32(0.5)),
+    shaped("Clip", X, None, np.float32(0.5)),
+    shaped("Clip", X, np.float32(-0.5)),
+    shaped("Clip", X),
+    case("Clip", X, opset=10, min=-0.5, max=0.5),
+    case("Clip", X, opset=6, max=0.5),
+    case("Cast", X, to=TensorProto.INT32),
+    case("Cast", X, to=TensorProto.FLOAT16),
+    case("Cast", X, to=TensorProto.BOOL),
+    case("Cast", I64, to=TensorProto.UINT8),
+    case("Cast", BOOLS, to=TensorProto.FLOAT),
+    case("CastLike", X, I64, opset=19),
+]
+
+CONTRACTIONS = [
+    case("MatMul", X, floats(4, 5, seed=1)),
+    case("MatMul", floats(4), X.transpose(0, 2, 1).copy()),
+    case("MatMul", X, floats(4, seed=1)),
+    case("Gemm", floats(3, 4), floats(4, 5), floats(5)),
+    case("Gemm", floats(4, 3), floats(5, 4), floats(3, 1), transA=1, transB=1, alpha=0.5, beta=2.0),
+    case("Gemm", floats(3, 4), floats(4, 5), opset=11),
+    case("Conv", IMAGE, floats(6, 4, 3, 3), floats(6)),
+    case("Conv", IMAGE, floats(6, 2, 3, 2), group=2, strides=[2, 1], pads=[1, 0, 2, 1], dilations=[1, 2]),
+    case("Conv", IMAGE, floats(6, 4, 3, 2), auto_pad="SAME_UPPER", strides=[2, 2]),
+    case("Conv", IMAGE, floats(6, 4, 3, 2), auto_pad="SAME_LOWER", strides=[2, 2]),
+    case("Conv", IMAGE, floats(6, 4, 3, 2), auto_pad="VALID", kernel_shape=[3, 2]),
+    case("Conv", floats(2, 3, 9), floats(4, 3, 3)),
+    case("Conv", floats(1, 2, 4, 5, 6), floats(3, 2, 2, 2, 2)),
+]
+
+POOLS = [
+    case("MaxPool", IMAGE, kernel_shape=[3, 2]),
+    case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], dilations=[1, 2]),
+    case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
+    case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="VALID", ceil_mode=0),
+    case("AveragePool", IMAGE, kernel_shape=[3, 2], pads=[1, 1, 1, 0]),
+    case("AveragePool", IMAGE, kernel_shape=[3, 2], pads=[1, 1, 1, 0], count_include_pad=1),
+    case("AveragePool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    case("AveragePool", IMAGE, opset=19, kernel_shape=[2, 2], dilations=[2, 2]),
+    case("GlobalAveragePool", IMAGE),
+    case("GlobalMaxPool", IMAGE),
+]
+
+PARAMETERS = [floats(4), floats(4, seed=1), floats(4, seed=2), np.abs(floats(4, seed=3))]
+NORMALIZATIONS = [
+    *(case("BatchNormalization", IMAGE, *PARAMETERS, opset=opset, epsilon=1e-3) for opset in (7, 9, 14, 15)),
+    case("LayerNormalization", X, floats(4), floats(4, seed=1)),
+    case("LayerNormalization", X, floats(3, 4), axis=1, epsilon=1e-3),
+    *(case(op, X, opset=opset) for op in ("Softmax", "LogSoftmax") for opset in (11, 13)),
+    *(
+        case(op, X, opset=opset, axis=a)
+        for op in ("Softmax", "LogSoftmax")
+        for opset in (11, 13)
+        for a in (0, -1)
+    ),
+    case("Softmax", np.array([[1000, 1000], [-np.inf, 0], [-np.inf, -np.inf]], np.float32)),
+]
+
+REDUCTION_NAMES = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+REDUCTIONS = [
+    *(case(f"Reduce{n}", POSITIVE, opset=11, axes=[1, -1], keepdims=0) for n in REDUCTION_NAMES),
+    *(case(f"Reduce{n}", POSITIVE, opset=11) for n in REDUCTION_NAMES),
+    *(shaped(f"Reduce{n}", POSITIVE, ints(-2), keepdims=0) for n in REDUCTION_NAMES),
+    *(shaped(f"Reduce{n}", POSITIVE) for n in REDUCTION_NAMES),
+    *(shaped(f"Reduce{n}", X, noop_with_empty_axes=1) for n in ("Sum", "Max", "Mean")),
+    shaped("ReduceSum", X, ints(1), opset=13),
+    shaped("ReduceMax", I64, ints(1)),
+    shaped("ReduceSum", floats(0, 4), ints(0)),
+    shaped("ReduceMean", np.float32(5)),
+    shaped("ReduceLogSumExp", np.array([[-np.inf, -np.inf], [1000, 1000]], np.float32), ints(1)),
+    shaped("ReduceMax", BOOLS, ints(1), opset=20),
+    *(case(op, X, axis=1) for op in ("ArgMax", "ArgMin")),
+    *(case(op, I64, axis=-1, keepdims=0) for op in ("ArgMax", "ArgMin")),
+    *(case(op, np.ones((2, 3), np.float32), axis=1, select_last_index=1) for op in ("ArgMax", "ArgMin")),
+]
+
+MOVEMENTS = [
+    shaped("Reshape", X, ints(4, -1)),
+    shaped("Reshape", X, ints(0, 12)),
+    shaped("Reshape", floats(1, 1), ints()),
+    shaped("Reshape", floats(0, 3), ints(3, 0), allowzero=1),
+    *(case("Flatten", X, axis=axis) for axis in (0, 1, 2, 3, -1)),
+    case("Squeeze", floats(1, 3, 1), opset=11),
+    case("Squeeze", floats(1, 3, 1), opset=11, axes=[-1]),
+    shaped("Squeeze", floats(1, 3, 1)),
+    shaped("Squeeze", floats(1, 3, 1), ints(0)),
+    case("Unsqueeze", X, opset=11, axes=[0, -1]),
+    shaped("Unsqueeze", X, ints(1, -1)),
+    case("Transpose", X),
+    case("Transpose", X, perm=[1, 2, 0]),
+    case("Concat", X, floats(2, 1, 4, seed=1), X, axis=1),
+    case("Concat", X, floats(2, 3, 2, seed=1), axis=-1),
+    case("Slice", X, opset=9, starts=[1, -3], ends=[1000, -1], axes=[1, 2]),
+    case("Slice", X, opset=9, starts=[1], ends=[2]),
+    shaped("Slice", X, ints(0, -1), ints(2, -(2**63)), ints(1, 2), ints(1, -2)),
+    shaped("Slice", X, ints(-2), ints(2**63 - 1), ints(-1)),
+    shaped("Slice", X, ints(1), ints(2)),
+    case("Split", X, opset=11, outputs=2, axis=2, split=[1, 3]),
+    case("Split", X, opset=11, outputs=3, axis=1),
+    shaped("Split", X, ints(1, 3), opset=13, outputs=2, axis=-1),
+    shaped("Split", X, opset=13, outputs=2, axis=-1),
+    shaped("Split", floats(7, 2), opset=18, outputs=3, num_outputs=3),
+    shaped("Split", floats(7, 2), ints(3, 4), opset=18, outputs=2),
+    shaped("Expand", floats(3, 1), ints(2, 1, 4)),
+    shaped("Tile", X, ints(2, 1, 3)),
+    shaped("Tile", X, ints(0, 1, 1)),
+    case("Pad", X, opset=10, pads=[0, 1, 0, 2, 0, 1], value=0.5),
+    shaped("Pad", X, ints(0, 1, -1, 2, 0, 1), np.float32(-np.inf)),
+    shaped("Pad", X, ints(0, 1, 2, 0, 0, 1)),
+    shaped("Pad", X, ints(1, 2), np.float32(1), ints(-1)),
+    case("DepthToSpace", floats(1, 8, 2, 3), blocksize=2),
+    case("DepthToSpace", floats(1, 8, 2, 3), blocksize=2, mode="CRD"),
+    case("SpaceToDepth", floats(1, 2, 4, 6), blocksize=2),
+]
+
+INDEXING = [
+    case("Gather", X, np.array([[0, -1], [2, 1]]), axis=1),
+    case("Gather", X, np.array(1, np.int32)),
+    case("GatherElements", X, np.array([[[0, -1, 2, 1]], [[3, 0, 0, 1]]])[..., :2], axis=-1),
+    case("GatherND", X, np.array([[0, 1], [1, -1]])),
+    case("GatherND", X, np.array([[1], [-1]]), batch_dims=1),
+]
+
+SHAPES = [
+    case("Shape", X),
+    case("Shape", X, start=-2, end=-1),
+    case("Shape", X, start=5),
+    case("Size", X),
+    Case("Constant", {}, attributes={"value_ints": [1, 2]}),
+    Case("Constant", {}, attributes={"value": numpy_helper.from_array(X)}),
+    Case("Constant", {}, attributes={"value_float": 0.5}),
+    Case("Constant", {}, attributes={"value_floats": [0.5, 2.0]}),
+    Case("Constant", {}, attributes={"value_int": 3}),
+    Case("ConstantOfShape", {}, {"s": ints(2, 3)}),
+    Case("ConstantOfShape", {}, {"s": ints()}),
+    Case("ConstantOfShape", {}, {"s": ints(9, 9)}, attributes={"value": numpy_helper.from_array(ints(7))}),
+    Case("Range", {}, {"a": np.int64(10), "b": np.int64(1), "c": np.int64(-3)}),
+    Case("Range", {}, {"a": np.float32(0), "b": np.float32(1), "c": np.float32(0.3)}),
+    Case("Range", {}, {"a": np.int64(3), "b": np.int64(1), "c": np.int64(1)}),
+]
+
+CASES = [
+    *(*UNARY, *BINARY, *CONTRACTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS),
+    *(*MOVEMENTS, *INDEXING, *SHAPES),
+]
+
+
+@pytest.mark.parametrize("one", CASES, ids=str)
+def test_against_onnxruntime(one: Case):
+    model = one_node(
+        one.op_type,
+        one.inputs,
+        one.constants,
+        operands=one.operands,
+        outputs=one.outputs,
+        opset=one.opset,
+        **one.attributes,
+    )
+    assert_close(run_mlopt(model, one.inputs), run_onnxruntime(model, one.inputs))
+
+
+def by_hand(model_case: Case, want: Arrays) -> None:
+    model = one_node(
+        model_case.op_type,
+        model_case.inputs,
+        model_case.constants,
+        opset=model_case.opset,
+        **model_case.attributes,
+    )
+    assert_close(run_mlopt(model, model_case.inputs), want)
+
+
+def test_rms_norm_by_hand():
+    scale = floats(4, seed=1)
+    want = X / np.sqrt((X**2).mean(-1, keepdims=True) + np.float32(1e-5)) * scale
+    by_hand(case("RMSNormalization", X, scale, opset=23), {"y0": want})
+
+
+def test_reshape_by_attribute_by_hand():
+    by_hand(case("Reshape", X, opset=1, shape=[0, -1]), {"y0": X.reshape(2, 12)})
+
+
+def test_concat_of_version_1_has_a_default_axis():
+    by_hand(case("Concat", X, X, opset=3), {"y0": np.concatenate([X, X], axis=1)})
+
+
+def test_space_to_depth_with_channels_slowest_by_hand():
+    x = floats(1, 2, 4, 6)
+    want = x.reshape(1, 2, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(1, 8, 2, 3)
+    by_hand(case("SpaceToDepth", x, opset=28, blocksize=2, mode="CRD"), {"y0": want})
+
+
+def test_batch_norm_parameters_of_another_type_by_hand():
+    x = np.array([[[1, 2], [3, 4]]], np.float16)
+    scale, bias = np.array([2, 1], np.float16), np.array([0, 1], np.float16)
+    mean, variance = np.array([1, 3], np.float32), np.array([1, 4], np.float32)
+    model = case("BatchNormalization", x, scale, bias, mean, variance, opset=15, epsilon=0.0)
+    by_hand(model, {"y0": np.array([[[0, 2], [1, 1.5]]], np.float16)})
+
+
+def test_cast_to_bfloat16_by_hand():
+    x = np.array([1.00390625, -2.0, np.inf], np.float32)  # the first lies halfway: to the even neighbour, 1.0
+    got = run_mlopt(one_node("Cast", {"x": x}, to=TensorProto.BFLOAT16), {"x": x})["y0"]
+    assert got.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(got.astype(np.float32), [1.0, -2.0, np.inf])
+
+
+def test_every_form_of_every_operator_is_tested():
+    """A form is covered if a case has its operator in a version from its first to before the next form's."""
+    forms: dict[str, list[int]] = {}
+    for domain, op_type, since in supported_operators():
+        assert domain == ""
+        forms.setdefault(op_type, []).append(since)
+    tested = {(one.op_type, max(s for s in forms[one.op_type] if s <= one.opset)) for one in CASES}
+    by_hand_only = {("RMSNormalization", 23), ("Reshape", 1)}
+    assert {(op, since) for op, all_forms in forms.items() for since in all_forms} - tested == by_hand_only
