@@ -31,6 +31,17 @@ class LinearExpr:
         """`scale * d_position + offset`."""
         return LinearExpr(tuple(scale if d == position else 0 for d in range(num_dims)), offset)
 
+    def __add__(self, other: LinearExpr | int) -> LinearExpr:
+        """The sum with another expression over the same dimensions, or with a constant."""
+        if isinstance(other, int):
+            return LinearExpr(self.coefficients, self.constant + other)
+        pairs = zip(self.coefficients, other.coefficients, strict=True)
+        return LinearExpr(tuple(a + b for a, b in pairs), self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> LinearExpr:
+        """The expression times a constant."""
+        return LinearExpr(tuple(factor * c for c in self.coefficients), factor * self.constant)
+
     @property
     def dims(self) -> tuple[int, ...]:
         """The dimensions that the expression depends on, in order."""
@@ -102,14 +113,13 @@ def linear(expr: AffineExpr, num_dims: int) -> LinearExpr | None:
             lhs, rhs = linear(expr.lhs, num_dims), linear(expr.rhs, num_dims)
             if lhs is None or rhs is None:
                 return None
-            pairs = zip(lhs.coefficients, rhs.coefficients, strict=True)
-            return LinearExpr(tuple(a + b for a, b in pairs), lhs.constant + rhs.constant)
+            return lhs + rhs
         case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul):
             lhs, rhs = linear(expr.lhs, num_dims), linear(expr.rhs, num_dims)
             if lhs is None or rhs is None or (lhs.dims and rhs.dims):
                 return None
             factor, row = (lhs.constant, rhs) if not lhs.dims else (rhs.constant, lhs)
-            return LinearExpr(tuple(factor * c for c in row.coefficients), factor * row.constant)
+            return row * factor
         case _:
             return None
 
@@ -171,9 +181,56 @@ class Access:
         """
         return Access(inner.num_dims, tuple(row.substitute(inner.rows, inner.num_dims) for row in self.rows))
 
+    def inverse(self) -> Access | None:
+        """The iteration point as a function of the index: one row per dimension, over the axes.
+
+        None if a dimension is not determined by one axis with coefficient 1 or -1.
+        """
+        dims: dict[int, LinearExpr] = {}
+        for axis, row in enumerate(self.rows):
+            d = row.single_dim
+            if d is None:
+                if row.dims:
+                    return None
+                continue
+            sign = row.coefficients[d]
+            if abs(sign) != 1 or d in dims:
+                return None
+            dims[d] = LinearExpr.dim(axis, len(self.rows), scale=sign, offset=-sign * row.constant)
+        if len(dims) != self.num_dims:
+            return None
+        return Access(len(self.rows), tuple(dims[d] for d in range(self.num_dims)))
+
+    def permute(self, axes: Sequence[int]) -> Access:
+        """The access of the transposed operand, whose axis `i` is axis `axes[i]` of this one."""
+        return Access(self.num_dims, tuple(self.rows[axis] for axis in axes))
+
+    def without_unit_dims(self, bounds: Sequence[int]) -> Access:
+        """The same access in the form that depends on no dimension of extent 1, to compare accesses by."""
+        keep = [bound != 1 for bound in bounds]
+        return Access(
+            self.num_dims,
+            tuple(
+                LinearExpr(tuple(c if k else 0 for c, k in zip(row.coefficients, keep, strict=True)), row.constant)
+                for row in self.rows
+            ),
+        )
+
     def extent(self, bounds: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Smallest and largest index on each axis over the (non-empty) iteration space."""
         return tuple(row.range(bounds) for row in self.rows)
+
+    def is_permutation(self, shape: Sequence[int], bounds: Sequence[int]) -> bool:
+        """Whether each point reads its own element of a tensor of that shape, none twice, all of them, in order.
+
+        Dimensions of extent 1 may be missing.
+        """
+        return (
+            self.is_injective
+            and self.covers(shape, bounds)
+            and all(row.coefficients[d] == 1 for row in self.rows for d in row.dims)
+            and all(bound == 1 for d, bound in enumerate(bounds) if d not in self.dims)
+        )
 
     def covers(self, shape: Sequence[int], bounds: Sequence[int]) -> bool:
         """Whether an injective access touches every element of a tensor of that shape."""

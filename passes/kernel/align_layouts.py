@@ -1,0 +1,136 @@
+"""Choosing the axis order of tensors inside a launch, so that what is read transposed is written transposed instead.
+
+A tensor that only lives inside a launch has no layout that anyone else sees. When the op that uses it up reads it
+transposed, its whole destination chain is transposed, and the read becomes plain. A copy of such a tensor is no work
+at all then: the chain is built in the copy's destination right away. So a transpose behind a matrix product costs
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, TensorType
+from xdsl.ir import BlockArgument, SSAValue
+
+from mlopt.dialects.kernel import NO_PAD, Access, MapOp, StructuredOp, tensor_type
+from mlopt.ir.locations import fuse_locations
+from mlopt.ir.names import set_name
+from mlopt.passes.kernel.inline_maps import keeps_unit_stride
+from mlopt.passes.kernel.launches import (
+    Read,
+    chain_of,
+    is_destination_use,
+    is_empty,
+    is_overwritten,
+    reads_of,
+    shape_of,
+)
+
+
+def align_layout(op: MapOp) -> bool:
+    """Transpose an input of `op`, a tensor of this launch that is read transposed, so that it is read plainly."""
+    if len(op.outs) != 1:
+        return False
+    return any(_align_read(op, read) for read in reads_of(op))
+
+
+def _align_read(op: MapOp, read: Read) -> bool:
+    axes = alignment(op, read)
+    return axes is not None and _transpose_chain(chain_of(read.value), axes)
+
+
+def alignment(op: MapOp, read: Read) -> tuple[int, ...] | None:
+    """Which axis of what is read each axis of the result runs along, if that is a transposition, else None."""
+    written = op.out_accesses[0]
+    if (
+        read.pad != NO_PAD
+        or len(read.access.rows) != len(written.rows)
+        or not read.access.is_permutation(shape_of(read.value), op.extents)
+        or not written.is_permutation(shape_of(op.res[0]), op.extents)
+    ):
+        return None
+    source = read.access.without_unit_dims(op.extents).rows
+    target = written.without_unit_dims(op.extents).rows
+    if source == target:
+        return None
+    axes: list[int] = []
+    free = list(range(len(source)))
+    for row in target:
+        axis = next((axis for axis in free if source[axis] == row), None)
+        if axis is None:
+            return None
+        free.remove(axis)
+        axes.append(axis)
+    return tuple(axes)
+
+
+def _transpose_chain(chain: list[SSAValue], axes: Sequence[int]) -> bool:
+    """Give every tensor of a chain the axes `axes` of what it has, if nothing but structured ops sees them."""
+    if not is_empty(chain[-1]) or is_overwritten(chain[0]):
+        return False
+    for value in chain:
+        for use in value.uses:
+            op = use.operation
+            if is_destination_use(op, use.index):
+                if op.results[use.index - len(op.operands) + len(op.results)] not in chain:
+                    return False
+            elif not isinstance(op, StructuredOp):
+                return False
+            if isinstance(op, StructuredOp) and not keeps_unit_stride(
+                op, use.index, op.accesses[use.index].permute(axes)
+            ):
+                return False
+    for value in chain:
+        for use in value.uses:
+            if isinstance(use.operation, StructuredOp):
+                _set_access(use.operation, use.index, use.operation.accesses[use.index].permute(axes))
+        type = tensor_type(value)
+        shape = type.get_shape()
+        value._type = TensorType(type.element_type, [shape[axis] for axis in axes])  # pyright: ignore[reportPrivateUsage] (in place, so that uses and names stay)
+    return True
+
+
+def _set_access(op: StructuredOp, index: int, access: Access) -> None:
+    maps = list(op.indexing_maps.data)
+    maps[index] = AffineMapAttr(access.to_map())
+    op.properties["indexing_maps"] = ArrayAttr(maps)
+
+
+def drop_copy(op: MapOp) -> bool:
+    """Build what `op` copies, a tensor of this launch that nothing else overwrites, in the destination of `op`.
+
+    Only a copy of all of the tensor to a destination with no contents of its own (an uninitialised tensor or an
+    argument of the launch).
+    """
+    if not op.is_movement:
+        return False
+    read, written = reads_of(op)[0], op.out_accesses[0]
+    target = op.outs[0]
+    if (
+        read.pad != NO_PAD
+        or read.access.without_unit_dims(op.extents) != written.without_unit_dims(op.extents)
+        or not written.covers(shape_of(op.res[0]), op.extents)
+        or read.value.type != target.type
+    ):
+        return False
+    chain = chain_of(read.value)
+    root = chain[-1]
+    if not is_empty(root) or len(chain) == 1 or is_overwritten(read.value):
+        return False
+    if not is_empty(target) and not (isinstance(target, BlockArgument) and target.uses.get_length() == 1):
+        return False
+    owner = read.value.owner
+    assert not isinstance(owner, BlockArgument)
+    result = op.res[0]
+    block = op.parent
+    assert block is not None
+    if result.name_hint is not None:
+        set_name(read.value, result.name_hint)
+    result.replace_all_uses_with(read.value)
+    block.erase_op(op)
+    if isinstance(target, BlockArgument):
+        root.replace_all_uses_with(target)
+    producer = chain[0].owner
+    producer.location = fuse_locations([producer.location, op.location])  # type: ignore[union-attr]
+    return True

@@ -1,0 +1,210 @@
+"""`fuse-kernels`: merge launches that run better as one.
+
+Rules, in the order in which they are tried on each launch, from the first to the last of a block, until nothing
+changes:
+
+1. A *movement* (transpose, slice, broadcast, copy, pad) goes into the index maps of all its users, if that is exact
+   for all of them.
+2. A launch is merged into the only user of its result:
+   - into maps (bias, residual, activation, cast, transpose), if these read the result element by element, each once;
+   - maps into what reads them, but not into a contraction, which would repeat them for every product;
+   - reductions of rows into reductions of the same rows.
+3. A map of one tensor (scale, activation) moves above the reshape that it reads, where rule 2 applies to it.
+
+Inside a merged launch maps become one map, so that intermediates vanish, and transposed intermediates are built
+transposed. A launch keeps one contraction at most, no reductions beside it, and at most `max-ops` ops.
+
+Not merged: a launch with a result that is used elsewhere or returned, that updates a tensor in place, or that holds
+loops and tiles. Values keep their bits: scalar operations are moved, never changed. Reports a remark for each fusion
+("fused ...") and for each near miss ("not fused: ...").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation
+
+from mlopt.diagnostics import Diagnostic, Place, Severity
+from mlopt.dialects.kernel import LaunchOp
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.locations import node_names, place_of
+from mlopt.passes.kernel.fusion_groups import (
+    Merge,
+    NearMiss,
+    as_movement,
+    judge,
+    may_hoist,
+    movement_obstacle,
+    producers_of,
+)
+from mlopt.passes.kernel.launches import Kind, blocks_with_launches, kind_of
+from mlopt.passes.kernel.merge_launches import absorb_into_users, find_hoist, hoist, merge_into
+from mlopt.passes.kernel.simplify_launch import simplify_launch
+from mlopt.passmanager.base import Pass
+
+MAX_NAME_LENGTH = 48
+"""Characters of a merged launch's name; what is beyond is only counted."""
+
+
+@dataclass(frozen=True)
+class FuseKernelsPass(Pass):
+    """Merge launches; see the module's documentation for the rules.
+
+    `max_ops`: how many ops a merged launch may hold, those in the bodies of its structured ops included.
+    """
+
+    name = "fuse-kernels"
+
+    max_ops: int = 256
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        changed = False
+        for block in blocks_with_launches(op):
+            changed |= _BlockFusion(block, self.max_ops, ctx).run()
+        return changed
+
+
+class _BlockFusion:
+    """Fusion in one block. Launches are numbered once; a merged launch keeps the number of its last part."""
+
+    def __init__(self, block: Block, max_ops: int, ctx: CompilerContext):
+        self.block = block
+        self.max_ops = max_ops
+        self.ctx = ctx
+        self.numbers: dict[LaunchOp, int] = {}
+        self.names: dict[LaunchOp, tuple[str, ...]] = {}
+
+    def run(self) -> bool:
+        launches = [op for op in self.block.ops if isinstance(op, LaunchOp)]
+        for number, launch in enumerate(launches):
+            self._register(launch, number, (launch.kernel_name.data,))
+        changed = self._simplify_all(launches)
+        while self._sweep(launches):
+            changed = True
+            launches = [op for op in self.block.ops if isinstance(op, LaunchOp)]
+        self._report_near_misses(launches)
+        return changed
+
+    def _register(self, launch: LaunchOp, number: int, names: tuple[str, ...]) -> None:
+        self.numbers[launch] = number
+        self.names[launch] = names
+
+    def _simplify_all(self, launches: Iterable[LaunchOp]) -> bool:
+        changed = False
+        for launch in launches:
+            if kind_of(launch) is not Kind.OPAQUE:
+                changed |= simplify_launch(launch)
+        return changed
+
+    def _sweep(self, launches: Iterable[LaunchOp]) -> bool:
+        changed = False
+        for launch in launches:
+            current: LaunchOp | None = launch
+            while current is not None and current.parent is self.block:
+                step, current = self._visit(current)
+                changed |= step
+        return changed
+
+    def _visit(self, launch: LaunchOp) -> tuple[bool, LaunchOp | None]:
+        """Apply one rule to a launch; returns whether one applied, and the launch to look at next."""
+        if self._absorb_movement(launch):
+            return True, None
+        merge = self._choose(launch)
+        if merge is not None:
+            self._merge(merge)
+            return True, launch
+        return self._hoist(launch)
+
+    def _absorb_movement(self, launch: LaunchOp) -> bool:
+        movement = as_movement(launch)
+        if (
+            movement is None
+            or launch.res[0].first_use is None
+            or movement_obstacle(launch, movement) is not None
+        ):
+            return False
+        described = describe(launch)
+        place = place_of(launch.location)
+        users = absorb_into_users(launch, movement)
+        for user in users:
+            simplify_launch(user)
+        readers = ", ".join(describe(user) for user in users)
+        self._remark(f"fused {described} into the index maps of {readers}", place)
+        self._count("movements-absorbed")
+        return True
+
+    def _choose(self, launch: LaunchOp) -> Merge | None:
+        """The producer to merge into a launch first: the last one that may be."""
+        verdicts = (judge(producer, launch, self.max_ops) for producer in producers_of(launch))
+        merges = [verdict for verdict in verdicts if isinstance(verdict, Merge)]
+        return max(merges, key=lambda merge: self.numbers[merge.producer], default=None)
+
+    def _merge(self, merge: Merge) -> None:
+        producer, consumer = merge.producer, merge.consumer
+        self._remark(f"fused {describe(producer)} with {describe(consumer)}", place_of(consumer.location))
+        self._count(merge.rule.value)
+        merge_into(producer, consumer)
+        simplify_launch(consumer)
+        self.names[consumer] = self.names.pop(producer) + self.names[consumer]
+        consumer.properties["kernel_name"] = StringAttr(joined_name(self.names[consumer]))
+
+    def _hoist(self, launch: LaunchOp) -> tuple[bool, LaunchOp | None]:
+        found = find_hoist(launch)
+        if found is None or not may_hoist(found, self.max_ops):
+            return False, None
+        number, names = self.numbers[launch], self.names[launch]
+        described = describe(launch)
+        above, movement = hoist(found)
+        self._register(above, number, names)
+        if movement is not None:
+            self._register(movement, number, (movement.kernel_name.data,))
+        self._remark(f"fused {described} above the reshape it reads", place_of(above.location))
+        self._count("maps-hoisted")
+        merge = judge(found.producer, above, self.max_ops)
+        assert isinstance(merge, Merge)
+        self._merge(merge)
+        return True, movement
+
+    def _report_near_misses(self, launches: Iterable[LaunchOp]) -> None:
+        for launch in launches:
+            for producer in producers_of(launch):
+                verdict = judge(producer, launch, self.max_ops)
+                if isinstance(verdict, NearMiss):
+                    self._remark(
+                        f"not fused: {describe(producer)} with {describe(launch)}: {verdict.reason}",
+                        place_of(producer.location),
+                    )
+                    self._count("near-misses")
+
+    def _remark(self, message: str, place: Place) -> None:
+        self.ctx.remarks.append(Diagnostic(Severity.REMARK, message, place))
+
+    def _count(self, statistic: str) -> None:
+        self.ctx.count(FuseKernelsPass.name, statistic)
+
+
+def describe(launch: LaunchOp) -> str:
+    """A launch for the reader of a remark: its name, and the first and last of the model's nodes that it came from."""
+    nodes = node_names(launch.location)
+    name = f"'{launch.kernel_name.data}'"
+    return name + (f" ({nodes[0]} ... {nodes[-1]})" if len(nodes) > 1 else f" ({nodes[0]})" if nodes else "")
+
+
+def joined_name(names: tuple[str, ...]) -> str:
+    """The name of a launch merged from launches of these names, the same for the same names: `matmul_add_relu`.
+
+    A name that follows itself stands once. Where the whole would be too long, the rest is counted.
+    """
+    parts = [name for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
+    kept = len(parts)
+    while kept > 1 and len(_name_of(parts, kept)) > MAX_NAME_LENGTH:
+        kept -= 1
+    return _name_of(parts, kept)
+
+
+def _name_of(parts: Sequence[str], kept: int) -> str:
+    rest = len(parts) - kept
+    return "_".join(parts[:kept]) + (f"_and_{rest}_more" if rest else "")

@@ -1,0 +1,254 @@
+"""Which launches may be merged, and why not.
+
+A launch is merged into the only launch that uses its results, at the place of that one: so nothing can stand between
+the two that needs the one and is needed by the other, and no order of the other ops is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.traits import IsTerminator
+
+from mlopt.dialects.kernel import (
+    NO_PAD,
+    Access,
+    ContractOp,
+    LaunchOp,
+    MapOp,
+    ReduceOp,
+    StructuredOp,
+    YieldOp,
+)
+from mlopt.passes.kernel.inline_maps import compose_read, keeps_unit_stride
+from mlopt.passes.kernel.launches import (
+    Kind,
+    count_ops,
+    is_empty,
+    kind_of,
+    only_map,
+    reads_of,
+    shape_of,
+    structured_reads,
+)
+from mlopt.passes.kernel.merge_launches import Hoist
+
+
+class Rule(Enum):
+    """Why two launches are merged; the value is the statistic that counts it."""
+
+    CHAIN = "map-chains-fused"
+    """Maps behind maps."""
+    EPILOGUE = "epilogues-fused"
+    """Maps behind the launch that computes what they read."""
+    PROLOGUE = "prologues-fused"
+    """Maps in front of the launch that reads what they compute."""
+    ROWS = "row-kernels-fused"
+    """Reductions of rows with what follows on the same rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """`producer` may be merged into `consumer` by `rule`."""
+
+    producer: LaunchOp
+    consumer: LaunchOp
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """`producer` is of a kind that could be merged into `consumer`; `reason` completes "not fused: ..."."""
+
+    producer: LaunchOp
+    consumer: LaunchOp
+    reason: str
+
+
+def as_movement(launch: LaunchOp) -> MapOp | None:
+    """The map of a launch that only moves elements and writes all of its result, else None."""
+    op = only_map(launch)
+    if op is None or not op.is_movement or len(launch.ins) != 1:
+        return None
+    return op if op.out_accesses[0].covers(shape_of(op.res[0]), op.extents) else None
+
+
+def movement_obstacle(launch: LaunchOp, movement: MapOp) -> Operation | None:
+    """The first user of a movement that can't read the movement's source itself, or None if all can."""
+    for use in launch.res[0].uses:
+        user = use.operation
+        if not isinstance(user, LaunchOp) or user.parent is not launch.parent or use.index >= len(user.ins):
+            return user
+        reads = structured_reads(user.body.args[use.index])
+        if reads is None or kind_of(user) is Kind.OPAQUE:
+            return user
+        for op, index in reads:
+            read = compose_read(movement, reads_of(op)[index], op.extents)
+            if read is None or not keeps_unit_stride(op, index, read.access):
+                return user
+    return None
+
+
+def producers_of(launch: LaunchOp) -> Iterator[LaunchOp]:
+    """The launches of the same block whose results are among the `ins`, each once, in order of the operands."""
+    seen: set[Operation] = set()
+    for value in launch.ins:
+        if (
+            isinstance(value, OpResult)
+            and isinstance(value.op, LaunchOp)
+            and value.op.parent is launch.parent
+        ):
+            if value.op not in seen:
+                yield value.op
+            seen.add(value.op)
+
+
+def judge(producer: LaunchOp, consumer: LaunchOp, max_ops: int) -> Merge | NearMiss | None:
+    """Whether `producer` may be merged into `consumer`, which uses a result of it.
+
+    None if the two are of kinds that are never merged.
+    """
+    rule = _rule(kind_of(producer), kind_of(consumer), _readers(producer, consumer))
+    if rule is None:
+        return None
+    obstacle = (
+        _use_obstacle(producer, consumer)
+        or _read_obstacle(producer, consumer)
+        or _size_obstacle(producer, consumer, max_ops)
+    )
+    if obstacle is not None:
+        return NearMiss(producer, consumer, obstacle)
+    return Merge(producer, consumer, rule)
+
+
+def may_hoist(found: Hoist, max_ops: int) -> bool:
+    """Whether a map that could move above a reshape could then be merged into the producer of what is reshaped."""
+    producer = found.producer
+    return (
+        kind_of(producer) is not Kind.OPAQUE
+        and all(is_empty(out) for out in producer.outs)
+        and _size_obstacle(producer, found.launch, max_ops) is None
+    )
+
+
+def _readers(producer: LaunchOp, consumer: LaunchOp) -> list[tuple[StructuredOp, int]] | None:
+    """The structured ops in the consumer that read results of the producer; None if it uses them otherwise too."""
+    readers: list[tuple[StructuredOp, int]] = []
+    for index, value in enumerate(consumer.ins):
+        if value.owner is producer:
+            reads = structured_reads(consumer.body.args[index])
+            if reads is None:
+                return None
+            readers.extend(reads)
+    return readers
+
+
+def _rule(producer: Kind, consumer: Kind, readers: Sequence[tuple[StructuredOp, int]] | None) -> Rule | None:
+    """The rule that the kinds of two launches ask for, if any.
+
+    A launch has at most one contraction, and no reduction beside it; a contraction never evaluates a map itself,
+    which would be repeated for every product.
+    """
+    if readers is None or Kind.OPAQUE in (producer, consumer):
+        return None
+    if any(isinstance(op, ContractOp) for op, _ in readers):
+        return None
+    match producer, consumer:
+        case Kind.POINTWISE, Kind.POINTWISE:
+            return Rule.CHAIN
+        case Kind.POINTWISE, _:
+            return Rule.PROLOGUE
+        case Kind.CONTRACT | Kind.ROWS, Kind.POINTWISE:
+            return Rule.EPILOGUE
+        case Kind.ROWS, Kind.ROWS:
+            return Rule.ROWS
+        case Kind.CONTRACT, Kind.CONTRACT if all(isinstance(op, MapOp) for op, _ in readers):
+            return Rule.EPILOGUE
+        case _:
+            return None
+
+
+def _use_obstacle(producer: LaunchOp, consumer: LaunchOp) -> str | None:
+    """What else uses the results of the producer, or keeps them out of the consumer."""
+    if not all(is_empty(out) for out in producer.outs):
+        return "it updates a tensor in place"
+    for result in producer.res:
+        for use in result.uses:
+            if use.operation is consumer and use.index < len(consumer.ins):
+                continue
+            return f"its result {name_of(result)} is {describe_use(use.operation, consumer)}"
+    return None
+
+
+def _read_obstacle(producer: LaunchOp, consumer: LaunchOp) -> str | None:
+    """What is wrong with how the consumer reads the producer's results."""
+    kinds = kind_of(producer), kind_of(consumer)
+    if Kind.POINTWISE is kinds[0]:
+        return None
+    if kinds == (Kind.CONTRACT, Kind.CONTRACT):
+        return "the launch would have two contractions"
+    readers = _readers(producer, consumer) or []
+    accesses: set[Access] = set()
+    for op, index in readers:
+        read = reads_of(op)[index]
+        shape = shape_of(read.value)
+        if read.pad != NO_PAD or not read.access.is_injective or not read.access.covers(shape, op.extents):
+            return f"its result is not read element by element by '{consumer.kernel_name.data}'"
+        accesses.add(read.access.without_unit_dims(op.extents))
+        if kinds[0] is Kind.CONTRACT:
+            if not read.access.is_permutation(shape, op.extents):
+                return f"its result is broadcast by '{consumer.kernel_name.data}'"
+            if not _writes_whole_results(op, consumer):
+                return f"'{consumer.kernel_name.data}' puts its result together from several"
+    if kinds[0] is Kind.CONTRACT and len(accesses) > 1:
+        return f"its result is read in two orders by '{consumer.kernel_name.data}'"
+    if kinds == (Kind.ROWS, Kind.ROWS) and len(_row_shapes(producer) | _row_shapes(consumer)) > 1:
+        return f"'{consumer.kernel_name.data}' reduces other rows"
+    return None
+
+
+def _writes_whole_results(op: StructuredOp, consumer: LaunchOp) -> bool:
+    """Whether a reader writes all of what it writes, so that it is no piece of a concatenation."""
+    return all(
+        access.covers(shape_of(out), op.extents) for access, out in zip(op.out_accesses, op.outs, strict=True)
+    )
+
+
+def _row_shapes(launch: LaunchOp) -> set[tuple[int, tuple[int, ...]]]:
+    """The rank and the reduced axes of what each reduction of a launch reads."""
+    found: set[tuple[int, tuple[int, ...]]] = set()
+    for op in launch.body.ops:
+        if isinstance(op, ReduceOp):
+            reduced = frozenset(op.reduction_dims)
+            rows = op.in_accesses[0].rows if op.ins else ()
+            found.add(
+                (len(rows), tuple(axis for axis, row in enumerate(rows) if reduced.intersection(row.dims)))
+            )
+    return found
+
+
+def _size_obstacle(producer: LaunchOp, consumer: LaunchOp, max_ops: int) -> str | None:
+    total = count_ops(producer) + count_ops(consumer) - 1  # one of the two terminators goes
+    return None if total <= max_ops else f"the launch would have {total} ops, more than max-ops = {max_ops}"
+
+
+def describe_use(user: Operation, consumer: LaunchOp | None = None) -> str:
+    """What a use does, to complete "its result is ..."."""
+    if isinstance(user, ReturnOp):
+        return "also a function result"
+    if user is consumer:
+        return f"also updated in place by '{consumer.kernel_name.data}'"
+    if isinstance(user, LaunchOp):
+        return f"also read by '{user.kernel_name.data}'"
+    if user.has_trait(IsTerminator) and not isinstance(user, YieldOp):
+        return "also a result of the enclosing region"
+    return f"also used by '{user.name}'"
+
+
+def name_of(value: SSAValue) -> str:
+    """A value as the text shows it, as far as it has a name."""
+    return f"'%{value.name_hint}'" if value.name_hint else "without a name"

@@ -1,0 +1,138 @@
+"""Tidying one launch after a merge: maps become one, transposes become index maps, what is dead or double goes.
+
+Run to a fixpoint: each step removes an op, an operand or a transposed read, so it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import chain
+
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.traits import IsTerminator
+
+from mlopt.dialects.kernel import ContractOp, LaunchOp, MapOp, ReduceOp, StructuredOp
+from mlopt.passes.kernel.align_layouts import align_layout, drop_copy
+from mlopt.passes.kernel.inline_maps import inline_producer
+from mlopt.passes.kernel.launches import drop_in, drop_read, reads_of
+
+
+def simplify_launch(launch: LaunchOp) -> bool:
+    """Simplify the body and the operands of a launch whose body holds structured ops and scalars only."""
+    changed = merge_equal_ins(launch)
+    while _simplify_body(launch.body):
+        changed = True
+    return drop_unused_ins(launch) or changed
+
+
+def _simplify_body(block: Block) -> bool:
+    changed = merge_constants(block)
+    for op in list(block.ops):
+        if op.parent is not block or not isinstance(op, StructuredOp):
+            continue
+        changed |= _inline_producers(op)
+        changed |= merge_equal_reads(op)
+        if not isinstance(op, ContractOp):
+            changed |= merge_constants(op.body)
+        if isinstance(op, MapOp):
+            changed |= align_layout(op)
+            changed |= drop_copy(op)
+    return erase_dead_ops(block) or changed
+
+
+def _inline_producers(op: StructuredOp) -> bool:
+    changed = False
+    index = 0
+    while index < len(op.ins):
+        if inline_producer(op, index):
+            changed = True
+        else:
+            index += 1
+    return changed
+
+
+def merge_equal_reads(op: StructuredOp) -> bool:
+    """Let the body of a map or reduce take elements that it reads twice only once."""
+    if not isinstance(op, MapOp | ReduceOp):
+        return False
+    changed = False
+    seen: dict[Hashable, int] = {}
+    index = 0
+    while index < len(op.ins):
+        read = reads_of(op)[index]
+        key = (read.value, read.access.without_unit_dims(op.extents), read.pad)
+        first = seen.setdefault(key, index)
+        if first != index:
+            drop_read(op, index, op.body.args[first])
+            changed = True
+        else:
+            index += 1
+    return changed
+
+
+def drop_unused_reads(op: StructuredOp) -> bool:
+    """Drop what a map or reduce reads but its body does not use."""
+    if not isinstance(op, MapOp | ReduceOp):
+        return False
+    unused = [index for index in range(len(op.ins)) if op.body.args[index].first_use is None]
+    for index in reversed(unused):
+        drop_read(op, index)
+    return bool(unused)
+
+
+def merge_constants(block: Block) -> bool:
+    """Keep the first of equal `arith.constant` ops of a block (bit for bit: 0.0 is not -0.0)."""
+    changed = False
+    seen: dict[Attribute, SSAValue] = {}
+    for op in list(block.ops):
+        if isinstance(op, arith.ConstantOp):
+            first = seen.setdefault(op.value, op.result)
+            if first is not op.result:
+                op.result.replace_all_uses_with(first)
+                block.erase_op(op)
+                changed = True
+    return changed
+
+
+def erase_dead_ops(block: Block) -> bool:
+    """Erase, last first, every op of a block and of the bodies in it whose results are not used.
+
+    The ops of launches have no effects, so that is all that keeps them.
+    """
+    changed = False
+    for op in reversed(list(block.ops)):
+        if op.has_trait(IsTerminator):
+            continue
+        if all(result.first_use is None for result in op.results):
+            block.erase_op(op)
+            changed = True
+            continue
+        for nested in chain.from_iterable(region.blocks for region in op.regions):
+            changed |= erase_dead_ops(nested)
+        if isinstance(op, StructuredOp):
+            changed |= drop_unused_reads(op)
+    return changed
+
+
+def merge_equal_ins(launch: LaunchOp) -> bool:
+    """Pass a value that is among the `ins` of a launch twice only once."""
+    changed = False
+    seen: dict[SSAValue, int] = {}
+    index = 0
+    while index < len(launch.ins):
+        first = seen.setdefault(launch.ins[index], index)
+        if first != index:
+            drop_in(launch, index, launch.body.args[first])
+            changed = True
+        else:
+            index += 1
+    return changed
+
+
+def drop_unused_ins(launch: LaunchOp) -> bool:
+    """Drop the `ins` of a launch that its body does not use."""
+    unused = [index for index in range(len(launch.ins)) if launch.body.args[index].first_use is None]
+    for index in reversed(unused):
+        drop_in(launch, index)
+    return bool(unused)
