@@ -1,11 +1,12 @@
 """The kernel dialect: structured ops over explicit iteration spaces, on tensors, in destination-passing style."""
 
+from xdsl.ir import Dialect
+
 from mlopt.dialects.kernel.access import Access, LinearExpr
 from mlopt.dialects.kernel.ops import CallOp, ConstantOp, FillOp, IndexOp, LaunchOp, ReshapeOp, SymbolicKernel
 from mlopt.dialects.kernel.structured import ContractOp, MapOp, ReduceOp, StructuredOp, tensor_type
 from mlopt.dialects.kernel.syntax import NO_PAD
 from mlopt.dialects.kernel.terminators import YieldOp
-from xdsl.ir import Dialect
 
 DestinationStyle = StructuredOp | FillOp | SymbolicKernel
 """The ops in destination-passing style: `ins` and `outs` operands, result `i` tied to `outs[i]`, its initial value."""

@@ -211,7 +211,9 @@ class Access:
         return Access(
             self.num_dims,
             tuple(
-                LinearExpr(tuple(c if k else 0 for c, k in zip(row.coefficients, keep, strict=True)), row.constant)
+                LinearExpr(
+                    tuple(c if k else 0 for c, k in zip(row.coefficients, keep, strict=True)), row.constant
+                )
                 for row in self.rows
             ),
         )

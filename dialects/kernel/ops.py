@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar, TypeAlias, cast
 
-from mlopt.dialects.kernel.structured import StructuredOp, tensor_type
-from mlopt.dialects.kernel.syntax import parse_operands, parse_optional_result_types, print_operands
-from mlopt.dialects.kernel.terminators import YieldOp
-from mlopt.dialects.mlopt import WeightAttr
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -40,6 +36,10 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, IsolatedFromAbove, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mlopt.dialects.kernel.structured import StructuredOp, tensor_type
+from mlopt.dialects.kernel.syntax import parse_operands, parse_optional_result_types, print_operands
+from mlopt.dialects.kernel.terminators import YieldOp
+from mlopt.dialects.mlopt import WeightAttr
 
 DenseElements: TypeAlias = DenseIntOrFPElementsAttr[Any]
 """A dense constant of integers or floats."""
@@ -270,7 +270,10 @@ class CallOp(SymbolicKernel):
 class ConstantOp(IRDLOperation):
     """A constant tensor: small values in the text, larger ones by their name in the weight store.
 
-    `%c = kernel.constant dense<[1, 2]> : tensor<2xi64>`, `%w = kernel.constant #mlopt.weight<"fc1.weight"> : tensor<...>`
+    ```mlir
+    %c = kernel.constant dense<[1, 2]> : tensor<2xi64>
+    %w = kernel.constant #mlopt.weight<"fc1.weight"> : tensor<256x128xf32>
+    ```
     """
 
     name = "kernel.constant"

@@ -6,16 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
 
-from mlopt.dialects.kernel.access import Access
-from mlopt.dialects.kernel.syntax import (
-    NO_PAD,
-    AccessedOperands,
-    parse_accessed_operands,
-    parse_bounds,
-    print_accessed_operands,
-    print_bounds,
-)
-from mlopt.dialects.kernel.terminators import YieldOp
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
@@ -46,6 +36,17 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from mlopt.dialects.kernel.access import Access
+from mlopt.dialects.kernel.syntax import (
+    NO_PAD,
+    AccessedOperands,
+    parse_accessed_operands,
+    parse_bounds,
+    print_accessed_operands,
+    print_bounds,
+)
+from mlopt.dialects.kernel.terminators import YieldOp
 
 
 def tensor_type(value: SSAValue) -> TensorType[Attribute]:

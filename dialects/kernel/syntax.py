@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlopt.dialects.kernel.access import Access, LinearExpr
 from xdsl.dialects.builtin import AffineMapAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
+
+from mlopt.dialects.kernel.access import Access, LinearExpr
 
 NO_PAD = UnitAttr()
 """Stands in `pads` for an operand whose reads are all in bounds."""

@@ -1,0 +1,74 @@
+"""Gathers: maps that load the operand at computed indices (`tensor.extract`); negative indices count from the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import tensor
+from xdsl.ir import SSAValue
+
+from mlopt.dialects import graph
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
+from mlopt.passes.convert_graph_to_kernel.launch import Index, Operand, Space, position
+from mlopt.passes.convert_graph_to_kernel.movement import convert_movement
+from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, signless
+
+
+def _convert_gather(
+    op: graph.GatherOp | graph.GatherElementsOp | graph.GatherNdOp,
+    conversion: Conversion,
+    space: Space,
+    reads: Sequence[Sequence[Index]],
+    axes: Sequence[int | str],
+) -> None:
+    """Each result element is the operand's at `axes`: the dimension of that name, or the index read number `i`.
+
+    `reads` are the accesses of `indices`.
+    """
+    launch = conversion.launch(op)
+    source, indices = launch.use(op.input, "input"), launch.use(op.indices, "indices")
+    sizes = shape_of(op.input)
+
+    def body(s: Scalars, *values: SSAValue) -> SSAValue:
+        at = [
+            position(s, space, axis) if isinstance(axis, str) else s.wrapped_index(values[axis], size)
+            for axis, size in zip(axes, sizes, strict=True)
+        ]
+        return s.emit(tensor.ExtractOp(source, at, signless(element_of(op.input))))
+
+    ins = [Operand(indices, space.access(*read)) for read in reads]
+    conversion.finish(op, launch, launch.map(space, ins, Operand(launch.out, space.identity()), body))
+
+
+@converts(graph.GatherOp)
+def _gather(op: graph.GatherOp, conversion: Conversion) -> None:
+    """With one constant index it is a slice, and so a movement."""
+    space, axis = Space.over(shape_of(op.result)), op.axis.value.data
+    size, last = shape_of(op.input)[axis], axis + len(shape_of(op.indices))
+    index = conversion.number(op.indices)
+    if index is not None and -size <= index < size:
+        axes: list[Index] = [*space.names[:axis], int(index) % size, *space.names[last:]]
+        convert_movement(op, conversion, space, axes)
+        return
+    _convert_gather(
+        op, conversion, space, [space.names[axis:last]], [*space.names[:axis], 0, *space.names[last:]]
+    )
+
+
+@converts(graph.GatherElementsOp)
+def _gather_elements(op: graph.GatherElementsOp, conversion: Conversion) -> None:
+    space, axis = Space.over(shape_of(op.result)), op.axis.value.data
+    axes: list[int | str] = [*space.names]
+    axes[axis] = 0
+    _convert_gather(op, conversion, space, [space.names], axes)
+
+
+@converts(graph.GatherNdOp)
+def _gather_nd(op: graph.GatherNdOp, conversion: Conversion) -> None:
+    space = Space.over(shape_of(op.result))
+    *tuples, length = shape_of(op.indices)
+    batch = space.names[: op.batch_dims.value.data]
+    outer, rest = space.names[: len(tuples)], space.names[len(tuples) :]
+    _convert_gather(
+        op, conversion, space, [(*outer, i) for i in range(length)], [*batch, *range(length), *rest]
+    )

@@ -1,0 +1,90 @@
+"""Pooling: a `kernel.reduce` over the window's elements, with padding that never counts."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from mlopt.dialects import graph
+from mlopt.dialects.kernel import tensor_type
+from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
+from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space
+from mlopt.passes.convert_graph_to_kernel.reduction import Combine, add, maximum
+from mlopt.passes.convert_graph_to_kernel.scalars import Number, Scalars, accumulator, lowest
+from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_names, window_axes
+
+
+@converts(graph.MaxPoolOp)
+def _max_pool(op: graph.MaxPoolOp, conversion: Conversion) -> None:
+    launch = conversion.launch(op)
+    result = _pooled(op, launch, launch.out, lowest(element_of(op.input)), maximum)
+    conversion.finish(op, launch, result)
+
+
+@converts(graph.AveragePoolOp)
+def _average_pool(op: graph.AveragePoolOp, conversion: Conversion) -> None:
+    """The sum, divided by how many elements count: a number, times a small constant per axis where that varies."""
+    element = element_of(op.input)
+    work = accumulator(element)
+    space = _output_space(op)
+    launch = conversion.launch(op)
+    dest = launch.out if work == element else launch.empty(shape_of(op.result), work)
+    total = _pooled(op, launch, dest, 0, add)
+
+    divisor, varying = 1, list[Operand]()
+    for axis, counts in zip(spatial_names("o", len(op.positions)), _counts(op), strict=True):
+        if (counts == counts[:1]).all():
+            divisor *= int(counts[0]) if counts.size else 1
+        else:
+            constant = conversion.constant(op, counts.astype(to_numpy_dtype(work)), f"count_{axis}")
+            varying.append(Operand(launch.use(constant, f"count_{axis}"), space.access(axis)))
+
+    def divide(s: Scalars, *values: SSAValue) -> SSAValue:
+        in_place = work == element
+        value, *counts = (values[-1], *values[:-1]) if in_place else values[:-1]
+        by = s.like(divisor, value)
+        for count in counts:
+            by = s.mul(by, count)
+        return s.truncate(s.div(value, by), element)
+
+    all_of = space.identity()
+    if work == element:
+        result = launch.map(space, varying, Operand(total, all_of), divide)
+    else:
+        result = launch.map(space, [Operand(total, all_of), *varying], Operand(launch.out, all_of), divide)
+    conversion.finish(op, launch, result)
+
+
+def _output_space(op: graph.PoolOp) -> Space:
+    batch, channels, *positions = shape_of(op.result)
+    return Space(
+        {"n": batch, "c": channels, **dict(zip(spatial_names("o", len(positions)), positions, strict=True))}
+    )
+
+
+def _pooled(op: graph.PoolOp, launch: Launch, dest: SSAValue, init: Number, combine: Combine) -> SSAValue:
+    """Every window folded into `dest`, which starts as `init`; so does what is read out of bounds."""
+    outer = _output_space(op)
+    window = op.window
+    kernel = dict(zip(spatial_names("k", len(window.kernel)), window.kernel, strict=True))
+    space = Space({**outer.bounds, **kernel})
+    read = padded_read(space, launch.use(op.input, "input"), ["n", "c", *window_axes(space, window)], init)
+    work = tensor_type(dest).element_type
+
+    def body(s: Scalars, element: SSAValue, so_far: SSAValue) -> SSAValue:
+        return combine(s, so_far, element if element.type == work else s.extend(element, work))
+
+    return launch.reduce(space, [read], Operand(launch.filled(init, dest), space.access(*outer.names)), body)
+
+
+def _counts(op: graph.AveragePoolOp) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """For each spatial axis: how many elements count under the window at each of its positions."""
+    window, padding_counts = op.window, op.count_include_pad is not None
+    counts: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+    for axis, (size, positions) in enumerate(zip(shape_of(op.input)[2:], op.positions, strict=True)):
+        low, high = (window.low[axis], window.high[axis]) if padding_counts else (0, 0)
+        first = np.arange(positions)[:, None] * window.strides[axis] - window.low[axis]
+        read = first + np.arange(window.kernel[axis]) * window.dilations[axis]
+        counts.append(((read >= -low) & (read < size + high)).sum(axis=1))
+    return counts
