@@ -33,8 +33,10 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -97,7 +99,7 @@ INDEX = Elements("i32 or i64 elements", lambda e: e in (i32, i64))
 ANY = Elements("any elements", lambda e: True)
 
 
-class GraphOp(IRDLOperation, abc.ABC):
+class GraphOp(IRDLOperation, HasCanonicalizationPatternsInterface, abc.ABC):
     """Base of all graph operations: pure, on tensors of static shape.
 
     A subclass either says how its result types follow from its operands and properties (`InferredOp`), or,
@@ -111,6 +113,12 @@ class GraphOp(IRDLOperation, abc.ABC):
         for value in (*self.operands, *self.results):
             require_static(tensor_type(value.type))
         self.verify_types()
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from mlopt.passes.graph.canonicalization import patterns_of
+
+        return patterns_of(cls)
 
     @abc.abstractmethod
     def verify_types(self) -> None:

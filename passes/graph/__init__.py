@@ -1,1 +1,1 @@
-"""TODO"""
+"""Passes on the graph level, and the canonicalization patterns of its operations."""

@@ -1,0 +1,172 @@
+"""`fold-constants`: evaluate at compile time what depends on constants only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+
+from mlopt.diagnostics import Diagnostic, MloptError, PassFailure, Severity
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import INTEGER, tensor_type
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.dtypes import MAX_DENSE_ELEMENTS, constant_array, to_numpy_dtype
+from mlopt.ir.locations import place_of_op
+from mlopt.ir.names import copy_name
+from mlopt.passes.graph.constant_indices import simplify_gather
+from mlopt.passes.graph.constants import constant_of, make_constant, name_of
+from mlopt.passmanager.base import Pass
+
+FLOOR_BYTES = 64 * 1024
+"""A result of at most this many bytes is folded, however small its operands are."""
+
+
+@dataclass(frozen=True)
+class FoldConstantsPass(Pass):
+    """Replace every graph operation whose operands are constants by a constant.
+
+    1. An operation of constants is evaluated by the context's evaluator. The result stands in the IR (up to 64
+       elements) or becomes a weight named after it. `graph.shape` needs no constant operand, only its type.
+    2. `graph.gather` and `graph.gather_nd` with constant indices that form a grid become a slice and a reshape.
+
+    Not folded: a result of more than 64 KiB and of more than `max-growth` times the bytes of the operands; a reshape,
+    transpose or expand of a weight, which costs nothing at kernel level (what uses it is folded all the same); integer
+    division by zero; what has no result, such as an index out of range.
+    """
+
+    name = "fold-constants"
+
+    max_growth: int = 2
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        if ctx.evaluator is None:
+            raise PassFailure("pass 'fold-constants' needs an evaluator in its context, found none")
+        return _Folder(ctx, self.name, self.max_growth).run(op)
+
+
+class _Folder:
+    """One sweep in program order; `known` has the values of constants and of what is made of them."""
+
+    def __init__(self, ctx: CompilerContext, pass_name: str, max_growth: int):
+        self.ctx = ctx
+        self.pass_name = pass_name
+        self.max_growth = max_growth
+        self.known: dict[SSAValue, np.ndarray] = {}
+
+    def run(self, root: Operation) -> bool:
+        changed = False
+        for op in list(root.walk()):
+            if isinstance(op, graph.ConstantOp):
+                array = constant_of(op, self.ctx)
+                if array is not None:
+                    self.known[op.result] = array
+            elif isinstance(op, graph.GraphOp):
+                changed |= self._visit(op)
+        return changed
+
+    def _visit(self, op: graph.GraphOp) -> bool:
+        if isinstance(op, graph.ShapeOp):
+            return self._replace(op, [np.array(op.dimensions(), np.int64)])
+        if isinstance(op, graph.GatherOp | graph.GatherNdOp) and op.input not in self.known:
+            return self._simplify_gather(op)
+        if not all(operand in self.known for operand in op.operands):
+            return False
+        results = self._evaluate(op, [self.known[operand] for operand in op.operands])
+        if results is None:
+            return False
+        if _is_free_movement(op):
+            self.known.update(zip(op.results, results, strict=True))
+            return False
+        return self._replace(op, results)
+
+    def _evaluate(self, op: graph.GraphOp, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray] | None:
+        """The results, or None (with a remark) if the operation must not be folded."""
+        growth = sum(_bytes(result) for result in op.results)
+        limit = max(FLOOR_BYTES, self.max_growth * sum(map(_stored_bytes, operands)))
+        if growth > limit:
+            self._keep(op, "growth", f"its result of {growth} bytes is above the limit of {limit}")
+            return None
+        if _divides_by_zero(op, operands):
+            self._keep(op, "division-by-zero", "it divides an integer by zero")
+            return None
+        assert self.ctx.evaluator is not None
+        try:
+            return self.ctx.evaluator(op, operands)
+        except (LookupError, MloptError) as error:
+            self._keep(op, "no-result", f"it can't be evaluated: {error}")
+            return None
+
+    def _keep(self, op: graph.GraphOp, reason: str, sentence: str) -> None:
+        self.ctx.count(self.pass_name, f"not-folded-{reason}")
+        self.ctx.remarks.append(
+            Diagnostic(Severity.REMARK, f"'{op.name}' is not folded: {sentence}", place_of_op(op))
+        )
+
+    def _replace(self, op: graph.GraphOp, results: Sequence[np.ndarray]) -> bool:
+        constants = [
+            make_constant(array, self.ctx, name_of(result, "folded"))
+            for array, result in zip(results, op.results, strict=True)
+        ]
+        for constant in constants:
+            self.known[constant.result] = constant_array(constant.value, self.ctx.weights)
+        self._swap(op, constants, [constant.result for constant in constants])
+        self.ctx.count(self.pass_name, "ops-folded")
+        return True
+
+    def _simplify_gather(self, op: graph.GatherOp | graph.GatherNdOp) -> bool:
+        indices = self.known.get(op.indices)
+        new_ops = [] if indices is None else simplify_gather(op, indices)
+        if not new_ops:
+            return False
+        self._swap(op, new_ops, [new_ops[-1].results[0]])
+        self.ctx.count(self.pass_name, "gathers-simplified")
+        return True
+
+    def _swap(self, op: Operation, new_ops: Sequence[Operation], values: Sequence[SSAValue]) -> None:
+        """Replace `op`, and erase the constants that only it used."""
+        for old, new in zip(op.results, values, strict=True):
+            copy_name(old, new)
+        for new_op in new_ops:
+            new_op.location = op.location
+        producers = [operand.owner for operand in op.operands]
+        Rewriter.replace_op(op, new_ops, values)
+        while producers:
+            producer = producers.pop()
+            if (
+                isinstance(producer, graph.GraphOp)
+                and producer.parent is not None
+                and is_trivially_dead(producer)
+            ):
+                producers += [operand.owner for operand in producer.operands]
+                for result in producer.results:
+                    self.known.pop(result, None)
+                Rewriter.erase_op(producer)
+
+
+def _is_free_movement(op: graph.GraphOp) -> bool:
+    """Does the operation only rearrange a weight, in a way that the kernel level absorbs into index maps?"""
+    return isinstance(op, graph.ReshapeOp | graph.TransposeOp | graph.ExpandOp) and (
+        prod(tensor_type(op.input.type).get_shape()) > MAX_DENSE_ELEMENTS
+    )
+
+
+def _divides_by_zero(op: graph.GraphOp, operands: Sequence[np.ndarray]) -> bool:
+    if not isinstance(op, graph.DivOp | graph.ModOp):
+        return False
+    return INTEGER.accepts(tensor_type(op.rhs.type).element_type) and not np.all(operands[1])
+
+
+def _stored_bytes(array: np.ndarray) -> int:
+    """Bytes without those that broadcasting only repeats."""
+    stored = prod(size for size, stride in zip(array.shape, array.strides, strict=True) if stride != 0)
+    return stored * array.itemsize
+
+
+def _bytes(value: SSAValue) -> int:
+    result = tensor_type(value.type)
+    return prod(result.get_shape()) * to_numpy_dtype(result.element_type).itemsize
