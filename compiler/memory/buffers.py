@@ -111,8 +111,9 @@ def check_plan(buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: 
             old_begin = offsets[old.id]
             if begin < old_begin + old.size and old_begin < end:
                 raise PlanError(
-                    f"buffers '{old.id}' (bytes [{old_begin}, {old_begin + old.size}), live in [{old.lower}, {old.upper}))"
-                    f" and '{new.id}' (bytes [{begin}, {end}), live in [{new.lower}, {new.upper})) overlap"
+                    f"buffers '{old.id}' (bytes [{old_begin}, {old_begin + old.size}), live in "
+                    f"[{old.lower}, {old.upper})) and '{new.id}' (bytes [{begin}, {end}), live in "
+                    f"[{new.lower}, {new.upper})) overlap"
                 )
         heapq.heappush(expiry, (new.upper, new.id))
         live[new.id] = new

@@ -47,6 +47,8 @@ def plan(buffers: Sequence[Buffer], strategy: Strategy = "aggressive") -> Plan:
     """
     if len({buffer.id for buffer in buffers}) != len(buffers):
         raise ValueError("buffer ids are not unique")
+    if strategy not in STRATEGIES:
+        raise ValueError(f"unknown strategy '{strategy}', expected one of {', '.join(STRATEGIES)}")
     lower_bound = max_live(buffers)
     match strategy:
         case "none":
@@ -55,8 +57,6 @@ def plan(buffers: Sequence[Buffer], strategy: Strategy = "aggressive") -> Plan:
             offsets = _share_equal_sizes(buffers)
         case "aggressive":
             offsets = _best_greedy(buffers, lower_bound)
-        case _:
-            raise ValueError(f"unknown strategy '{strategy}', expected one of {', '.join(STRATEGIES)}")
     named = {buffer.id: offset for buffer, offset in zip(buffers, offsets, strict=True)}
     return Plan(named, _height(buffers, offsets), lower_bound)
 

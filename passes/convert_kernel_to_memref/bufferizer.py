@@ -188,9 +188,9 @@ class Bufferizer:
         with self.emitter.at_end_of(block):
             self.emit_block(op.body.block)
             self._emit_yield(op.body.block, [arg for _, arg in carried(op)])
-        bounds = [self._value(value) for value in (op.lb, op.ub, op.step)]
+        lower, upper, step = (self._value(value) for value in (op.lb, op.ub, op.step))
         self.emitter.location = op.location
-        loop = scf.ForOp(*bounds, [self._value(op.iter_args[i]) for i in scalars], Region(block))
+        loop = scf.ForOp(lower, upper, step, [self._value(op.iter_args[i]) for i in scalars], Region(block))
         self._map_scalar_results(op, self.emitter.add(loop))
         for (_, arg), result in zip(carried(op), filter(is_tensor, op.results), strict=True):
             self.values[result] = self.values[arg]
@@ -210,7 +210,8 @@ class Bufferizer:
             self._emit_copies([(p, i, target) for (p, i), target in zip(targets, results, strict=True)])
             self.emitter.add(
                 scf.ConditionOp(
-                    self._value(condition.condition), *(self._value(condition.args[i]) for i in passed_scalars)
+                    self._value(condition.condition),
+                    *(self._value(condition.args[i]) for i in passed_scalars),
                 )
             )
         with self.emitter.at_end_of(after):
@@ -225,7 +226,9 @@ class Bufferizer:
         )
         self._map_scalar_results(op, self.emitter.add(loop))
 
-    def _passed_buffer(self, op: scf.WhileOp, passed: SSAValue, inside: SSAValue, result: SSAValue) -> SSAValue:
+    def _passed_buffer(
+        self, op: scf.WhileOp, passed: SSAValue, inside: SSAValue, result: SSAValue
+    ) -> SSAValue:
         """The buffer that holds a tensor which `scf.condition` passes on, inside the loop and after it."""
         buffer = self.values[passed] if self.placement.dominates_loop(op, passed) else self._buffer(result)
         self.values[inside] = self.values[result] = buffer
@@ -268,7 +271,11 @@ class Bufferizer:
 
     def _emit_copies(self, moves: Sequence[tuple[SSAValue, SSAValue, SSAValue]]) -> None:
         """`(source, target, buffer of target)`; a source that lives where another move writes is saved first."""
-        written = {self.placement.storage(target) for source, target, _ in moves if not self._is_there(source, target)}
+        written = {
+            self.placement.storage(target)
+            for source, target, _ in moves
+            if not self._is_there(source, target)
+        }
         pending: list[tuple[SSAValue, SSAValue]] = []
         for source, target, buffer in moves:
             if self._is_there(source, target):

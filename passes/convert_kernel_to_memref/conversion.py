@@ -28,7 +28,9 @@ def no_tensor_is_left(op: Operation) -> MloptError | None:
     """The error for the first op of a level above memref, or None."""
     for inner in op.walk():
         if inner.dialect_name() in ("graph", "kernel", "tensor"):
-            return PassFailure(f"'{inner.name}' is left after convert-kernel-to-memref", place=place_of_op(inner))
+            return PassFailure(
+                f"'{inner.name}' is left after convert-kernel-to-memref", place=place_of_op(inner)
+            )
     return None
 
 
@@ -37,7 +39,8 @@ def no_graph_op_is_there(op: Operation) -> MloptError | None:
     for inner in op.walk():
         if inner.dialect_name() == "graph":
             return PassFailure(
-                f"convert-kernel-to-memref takes kernel-level IR, found '{inner.name}'", place=place_of_op(inner)
+                f"convert-kernel-to-memref takes kernel-level IR, found '{inner.name}'",
+                place=place_of_op(inner),
             )
     return None
 
@@ -90,7 +93,9 @@ def _convert(module: ModuleOp, main: func.FuncOp) -> None:
     assert isinstance(returned, func.ReturnOp)
     inputs = [
         _interface_argument("mlopt.input", arg.type, arg.name_hint, attributes, f"arg{i}")
-        for i, (arg, attributes) in enumerate(zip(old.args, _attributes(main.arg_attrs, old.args), strict=True))
+        for i, (arg, attributes) in enumerate(
+            zip(old.args, _attributes(main.arg_attrs, old.args), strict=True)
+        )
     ]
     weights = _weights(main)
     outputs = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import TypeVar, cast
@@ -54,7 +54,7 @@ class Emitter:
         self._last_constant: Operation | None = None
 
     @contextmanager
-    def at_end_of(self, block: Block) -> Iterator[None]:
+    def at_end_of(self, block: Block) -> Generator[None]:
         """Append to another block for a while."""
         outer, self.block = self.block, block
         yield
@@ -125,7 +125,9 @@ class Emitter:
         full = memref.SubviewOp.infer_result_type(source, offsets, sizes, strides)
         full_strides = full.get_strides()
         assert full_strides is not None
-        layout = StridedLayoutAttr([full_strides[axis] for axis in _kept_axes(sizes, shape)], full.get_offset())
+        layout = StridedLayoutAttr(
+            [full_strides[axis] for axis in _kept_axes(sizes, shape)], full.get_offset()
+        )
         type = MemRefType(source.element_type, shape, layout)
         return self.add(memref.SubviewOp.get(buffer, offsets, sizes, strides, type)).result
 

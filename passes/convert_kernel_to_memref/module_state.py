@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import (
-    DictionaryAttr,
     LocationAttr,
+    MemRefType,
     ModuleOp,
     StringAttr,
-    SymbolNameConstraint,
     UnitAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -23,7 +21,7 @@ from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.locations import fuse_locations, place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.passes.convert_kernel_to_memref.bufferizer import Bufferizer
-from mlopt.passes.convert_kernel_to_memref.emitter import Emitter, memref_of
+from mlopt.passes.convert_kernel_to_memref.emitter import AnyMemRef, Emitter, memref_of
 from mlopt.passes.convert_kernel_to_memref.operands import is_tensor
 from mlopt.passes.convert_kernel_to_memref.placement import Placement
 
@@ -74,7 +72,7 @@ class SharedState:
 
     def shape_operand(self, emitter: Emitter, shape: Sequence[int], element: Attribute) -> SSAValue:
         """An uninitialised global that only states the extents of window dimensions."""
-        type = memref.MemRefType(element, shape)
+        type = MemRefType(element, shape)
         if type not in self._shapes:
             name = self._unique(f"window_{_shape_suffix(type)}")
             self._shapes[type] = name
@@ -186,7 +184,7 @@ def _declare(op: kernel.SymbolicKernel, name: str) -> func.FuncOp:
     return declaration
 
 
-def _shape_suffix(type: memref.MemRefType) -> str:
+def _shape_suffix(type: AnyMemRef) -> str:
     return "x".join([*map(str, type.get_shape()), str(type.element_type)])
 
 

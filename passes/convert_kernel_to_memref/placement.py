@@ -24,10 +24,8 @@ from mlopt.passes.convert_kernel_to_memref.operands import (
     destinations,
     is_read,
     is_tensor,
-    needs_init,
     puts_back,
     slice_of,
-    view_source,
 )
 
 
@@ -184,7 +182,9 @@ class Placement:
         for region in op.regions:
             for block in region.blocks:
                 self._visit_block(block)
-                for result, value in zip(results, filter(is_tensor, _terminator(block).operands), strict=True):
+                for result, value in zip(
+                    results, filter(is_tensor, _terminator(block).operands), strict=True
+                ):
                     if self._is_allocated_in(value, block):
                         self.forward(value, self.storage(result))
 
@@ -270,7 +270,9 @@ class Placement:
     def _last_read(self, value: SSAValue) -> int:
         """The last moment at which `value` may be read; its own definition's if it never is."""
         if value not in self._last_reads:
-            moments = (self._last_read_by(use, value) for use in value.uses if is_read(use.operation, use.index))
+            moments = (
+                self._last_read_by(use, value) for use in value.uses if is_read(use.operation, use.index)
+            )
             self._last_reads[value] = max(moments, default=-1)
         return self._last_reads[value]
 

@@ -14,9 +14,6 @@ from xdsl.dialects import arith, memref, scf, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
@@ -67,7 +64,9 @@ def emit_structured(
     same_as_out: dict[int, int] = {}
     guarded: list[int] = []
     for i, (buffer, access) in enumerate(zip(ins, op.in_accesses, strict=True)):
-        out = next((o for o in range(len(outs)) if in_place[o] and reads_same_elements(op, i, len(ins) + o)), None)
+        out = next(
+            (o for o in range(len(outs)) if in_place[o] and reads_same_elements(op, i, len(ins) + o)), None
+        )
         if out is not None:
             same_as_out[i] = len(ins) + out
         elif op.pad_of(i) is not None and _leaves_bounds(op, i):
@@ -123,9 +122,7 @@ def _narrow(
         low, high = row.range(extents)
         dim = row.single_dim
         stride = abs(row.coefficients[dim]) if dim is not None and extents[dim] > 1 else 1
-        if dim is not None and extents[dim] == 1:
-            row = LinearExpr.dim(dim, access.num_dims)
-        elif dim is not None and row.coefficients[dim] > 0:
+        if (dim is not None and extents[dim] == 1) or (dim is not None and row.coefficients[dim] > 0):
             row = LinearExpr.dim(dim, access.num_dims)
         elif dim is not None:
             row = LinearExpr.dim(dim, access.num_dims, scale=-1, offset=extents[dim] - 1)
@@ -167,7 +164,7 @@ def _guarded_load(emitter: Emitter, op: kernel.StructuredOp, position: int, buff
     shape = type_of(buffer).get_shape()
     access = op.in_accesses[position]
     pad = op.pad_of(position)
-    assert isinstance(pad, FloatAttr | IntegerAttr)
+    assert pad is not None
     indices: list[SSAValue] = []
     inside: SSAValue | None = None
     for size, row, (low, high) in zip(shape, access.rows, access.extent(op.extents), strict=True):
@@ -183,8 +180,8 @@ def _guarded_load(emitter: Emitter, op: kernel.StructuredOp, position: int, buff
         loaded = emitter.add(memref.LoadOp.get(buffer, indices))
         emitter.add(scf.YieldOp(loaded.res))
     with emitter.at_end_of(otherwise):
-        value = emitter.add(arith.ConstantOp(pad))
-        emitter.add(scf.YieldOp(value.result))
+        value = emitter.add(arith.ConstantOp.create(result_types=[element], properties={"value": pad}))
+        emitter.add(scf.YieldOp(value.results[0]))
     return emitter.add(scf.IfOp(inside, [element], Region(load), Region(otherwise))).output[0]
 
 
@@ -212,7 +209,6 @@ def _emit_product(emitter: Emitter, op: kernel.StructuredOp, elements: dict[int,
         product = emitter.add(arith.MulfOp(lhs, rhs)).result
         total = emitter.add(arith.AddfOp(acc, product)).result
     else:
-        assert isinstance(acc.type, IntegerType)
         lhs, rhs = (_extended(emitter, value, acc.type, arith.ExtSIOp) for value in (lhs, rhs))
         product = emitter.add(arith.MuliOp(lhs, rhs)).result
         total = emitter.add(arith.AddiOp(acc, product)).result
@@ -222,12 +218,12 @@ def _emit_product(emitter: Emitter, op: kernel.StructuredOp, elements: dict[int,
 def _extended(
     emitter: Emitter,
     value: SSAValue,
-    type: AnyFloat | IntegerType,
+    type: Attribute,
     extension: type[arith.ExtFOp] | type[arith.ExtSIOp],
 ) -> SSAValue:
     if value.type == type:
         return value
-    return emitter.add(extension(value, type)).result  # pyright: ignore[reportArgumentType]
+    return emitter.add(extension.create(operands=[value], result_types=[type])).results[0]
 
 
 def _emit_body(

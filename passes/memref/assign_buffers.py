@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import ModuleOp, UnitAttr, i8
+from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, i8
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
@@ -54,7 +54,7 @@ class AssignBuffersPass(Pass):
     def _assign(self, ctx: CompilerContext, main: func.FuncOp) -> None:
         buffers = Liveness(main).buffers(self.alignment)
         result = plan([buffer for _, buffer in buffers], self.strategy)
-        arena = insert_argument(main, 0, memref.MemRefType(i8, [result.height]), "arena", {ARENA: UnitAttr()})
+        arena = insert_argument(main, 0, MemRefType(i8, [result.height]), "arena", {ARENA: UnitAttr()})
         place_in(main, arena, [(alloc, result.offsets[buffer.id]) for alloc, buffer in buffers])
         for alloc in list(main.walk()):
             if isinstance(alloc, memref.AllocOp) and not alloc.memref.first_use:

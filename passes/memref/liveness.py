@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import cast
 
 from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
@@ -27,9 +28,9 @@ WORKSPACE = "mlopt.workspace"
 def byte_size(type: Attribute) -> int:
     """The bytes of a contiguous buffer of static shape."""
     assert isinstance(type, MemRefType)
-    shape = type.get_shape()
-    assert DYNAMIC_INDEX not in shape
-    return prod(shape) * to_numpy_dtype(type.element_type).itemsize
+    buffer = cast(MemRefType[Attribute], type)
+    assert DYNAMIC_INDEX not in buffer.get_shape()
+    return prod(buffer.get_shape()) * to_numpy_dtype(buffer.element_type).itemsize
 
 
 class Liveness:

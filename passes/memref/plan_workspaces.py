@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import ModuleOp, UnitAttr, i8
+from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, i8
 from xdsl.ir import BlockArgument, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -44,7 +44,9 @@ class PlanWorkspacesPass(Pass):
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
-        functions = {f.sym_name.data: f for f in op.ops if isinstance(f, func.FuncOp) and not f.is_declaration}
+        functions = {
+            f.sym_name.data: f for f in op.ops if isinstance(f, func.FuncOp) and not f.is_declaration
+        }
         main = functions.pop("main", None)
         if main is None:
             raise PassFailure("the module has no function '@main'", place=place_of_op(op))
@@ -64,7 +66,9 @@ class PlanWorkspacesPass(Pass):
 
 
 def _has_workspace(function: func.FuncOp) -> bool:
-    return function.arg_attrs is not None and any(WORKSPACE in attributes.data for attributes in function.arg_attrs)
+    return function.arg_attrs is not None and any(
+        WORKSPACE in attributes.data for attributes in function.arg_attrs
+    )
 
 
 def _need(function: func.FuncOp, target: Target | None, alignment: int) -> ScratchNeed:
@@ -82,7 +86,7 @@ def _need(function: func.FuncOp, target: Target | None, alignment: int) -> Scrat
 
 def _set_workspace(function: func.FuncOp, size: int) -> BlockArgument:
     """The workspace argument, of `size` bytes: made if it is not there, else resized."""
-    type = memref.MemRefType(i8, [size])
+    type = MemRefType(i8, [size])
     if _has_workspace(function):
         workspace = function.body.block.args[-1]
         Rewriter.replace_value_with_new_type(workspace, type)
@@ -109,7 +113,8 @@ def _sizes(main: func.FuncOp, needs: Mapping[str, ScratchNeed], alignment: int) 
     goal = plan([*tensors, *_workspaces(calls, least, alignment)]).height
     for step in range(_STEPS, 0, -1):
         sizes = {
-            name: least[name] + (grown[name] - least[name]) * step // (_STEPS * alignment) * alignment for name in needs
+            name: least[name] + (grown[name] - least[name]) * step // (_STEPS * alignment) * alignment
+            for name in needs
         }
         if plan([*tensors, *_workspaces(calls, sizes, alignment)]).height <= goal:
             return sizes
@@ -118,7 +123,8 @@ def _sizes(main: func.FuncOp, needs: Mapping[str, ScratchNeed], alignment: int) 
 
 def _workspaces(calls: Sequence[tuple[str, int]], sizes: Mapping[str, int], alignment: int) -> list[Buffer]:
     return [
-        Buffer(f"workspace {i}", moment, moment + 1, sizes[name], alignment) for i, (name, moment) in enumerate(calls)
+        Buffer(f"workspace {i}", moment, moment + 1, sizes[name], alignment)
+        for i, (name, moment) in enumerate(calls)
     ]
 
 
@@ -145,7 +151,7 @@ def _provide(main: func.FuncOp, sizes: Mapping[str, int]) -> bool:
         size = sizes.get(call.callee.string_value(), 0)
         if not size:
             continue
-        alloc = memref.AllocOp([], [], memref.MemRefType(i8, [size]))
+        alloc = memref.AllocOp([], [], MemRefType(i8, [size]))
         alloc.attributes[WORKSPACE] = UnitAttr()
         alloc.location = call.location
         alloc.memref.name_hint = "ws"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.diagnostics import VerifyFailure
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import GAP, OPTIMAL, Buffer, max_live
-from mlopt.passes.memref.verify_plan import base_argument, placed_buffers
+from mlopt.passes.memref.verify_plan import base_argument, byte_size, placed_buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ def memory_summary(module: ModuleOp, alignment: int = 64) -> MemorySummary:
     placed = placed_buffers(main, arena)
     everything = [Buffer(f"{i}", b.first, b.last + 1, b.size, alignment) for i, b in enumerate(placed)]
     tensors = [buffer for buffer, place in zip(everything, placed, strict=True) if not place.is_workspace]
-    assert isinstance(arena.type, MemRefType)
-    (arena_bytes,) = arena.type.get_shape()
+    arena_bytes = byte_size(arena)
     peak, tensor_peak = max_live(everything), max_live(tensors)
     return MemorySummary(
         no_reuse_bytes=sum(buffer.footprint for buffer in tensors),

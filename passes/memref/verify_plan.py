@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import cast
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.diagnostics import VerifyFailure
 from mlopt.ir.dtypes import to_numpy_dtype
@@ -54,12 +55,16 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
     Raises:
         VerifyFailure: with the place of the view, allocation or call.
     """
-    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp) and not op.is_declaration}
+    functions = {
+        op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp) and not op.is_declaration
+    }
     written = {name: frozenset(_written_arguments(function)) for name, function in functions.items()}
     for function in functions.values():
         for op in function.walk():
             if isinstance(op, memref.AllocOp):
-                raise VerifyFailure("an allocation is left after buffers were assigned", place=place_of_op(op))
+                raise VerifyFailure(
+                    "an allocation is left after buffers were assigned", place=place_of_op(op)
+                )
         base = base_argument(function)
         placed = placed_buffers(function, base) if base is not None else []
         if base is not None:
@@ -85,6 +90,12 @@ def placed_buffers(function: func.FuncOp, base: SSAValue) -> list[PlacedBuffer]:
     return [buffer for buffer in walk.buffers.values() if buffer.first >= 0]
 
 
+def byte_size(buffer: SSAValue) -> int:
+    """The bytes of a contiguous buffer."""
+    type = cast(MemRefType[Attribute], buffer.type)
+    return prod(type.get_shape()) * to_numpy_dtype(type.element_type).itemsize
+
+
 class _Walk:
     """Runs through a function in program order; `touched` holds, per loop around, what was accessed in it."""
 
@@ -103,7 +114,7 @@ class _Walk:
     def op(self, op: Operation) -> None:
         match op:
             case memref.ViewOp() if op.source is self.base:
-                size = _bytes(op.result)
+                size = byte_size(op.result)
                 self.buffers[op.result] = PlacedBuffer(op, _constant_offset(op), size, -1, -1)
                 self.roots[op.result] = op.result
                 self.depth[op.result] = len(self.touched)
@@ -157,25 +168,22 @@ def _constant_offset(view: memref.ViewOp) -> int:
     raise VerifyFailure("a view of planned memory needs a constant offset", place=place_of_op(view))
 
 
-def _bytes(buffer: SSAValue) -> int:
-    assert isinstance(buffer.type, MemRefType)
-    return prod(buffer.type.get_shape()) * to_numpy_dtype(buffer.type.element_type).itemsize
-
-
 def _verify_places(placed: list[PlacedBuffer], base: SSAValue, alignment: int) -> None:
     by_id = {f"{buffer.name} #{i}": buffer for i, buffer in enumerate(placed)}
     buffers = [Buffer(id, b.first, b.last + 1, b.size, alignment) for id, b in by_id.items()]
     try:
-        check_plan(buffers, {id: buffer.offset for id, buffer in by_id.items()}, _bytes(base))
+        check_plan(buffers, {id: buffer.offset for id, buffer in by_id.items()}, byte_size(base))
     except PlanError as error:
         culprit = next((b for id, b in reversed(by_id.items()) if f"'{id}'" in error.message), None)
         place = None if culprit is None else place_of_op(culprit.view)
         raise VerifyFailure(f"the memory plan is wrong: {error.message}", place=place) from error
 
 
-def _verify_calls(function: func.FuncOp, written: dict[str, frozenset[int]], placed: list[PlacedBuffer]) -> None:
+def _verify_calls(
+    function: func.FuncOp, written: dict[str, frozenset[int]], placed: list[PlacedBuffer]
+) -> None:
     """No call is given one buffer twice if it writes it."""
-    roots = {buffer.view.result: buffer.view.result for buffer in placed}
+    roots: dict[SSAValue, SSAValue] = {buffer.view.result: buffer.view.result for buffer in placed}
     for op in function.walk():
         if isinstance(op, memref.ReinterpretCastOp | memref.SubviewOp | memref.CastOp):
             roots[op.results[0]] = roots.get(op.operands[0], op.operands[0])

@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, IntegerAttr, MemRefType, UnitAttr
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlopt.passes.memref.liveness import WORKSPACE
 
 
-def place_in(
-    function: func.FuncOp,
-    base: SSAValue,
-    allocs: Iterable[tuple[memref.AllocOp, int]],
-) -> None:
+def place_in(function: func.FuncOp, base: SSAValue, allocs: Iterable[tuple[memref.AllocOp, int]]) -> None:
     """Replace each allocation by a `memref.view` of `base`, a buffer of bytes, at its offset."""
-    offsets: dict[int, SSAValue] = {}
-    for alloc, offset in allocs:
-        if offset not in offsets:
-            offsets[offset] = _constant_at_top(function, offset, offsets)
+    placed = list(allocs)
+    offsets = _constants_at_top(function, {offset for _, offset in placed})
+    for alloc, offset in placed:
         type = alloc.memref.type
-        assert isinstance(type, memref.MemRefType)
+        assert isinstance(type, MemRefType)
         view = memref.ViewOp(base, offsets[offset], [], type)
         view.location = alloc.location
         if WORKSPACE in alloc.attributes:
@@ -49,15 +44,26 @@ def insert_argument(
     return argument
 
 
-def _constant_at_top(function: func.FuncOp, value: int, earlier: Mapping[int, SSAValue]) -> SSAValue:
-    """An index constant at the top of the function, after those made before it."""
-    op = arith.ConstantOp(IntegerAttr(value, IndexType()))
-    op.location = function.location
-    op.result.name_hint = f"c{value}"
-    last = next(reversed(earlier.values()), None)
-    if last is None:
-        Rewriter.insert_op(op, InsertPoint.at_start(function.body.block))
-    else:
-        assert not isinstance(last, BlockArgument)
-        Rewriter.insert_op(op, InsertPoint.after(last.owner))  # pyright: ignore[reportArgumentType] (an op's result)
-    return op.result
+def _constants_at_top(function: func.FuncOp, values: Iterable[int]) -> dict[int, SSAValue]:
+    """Index constants at the top of the function, in ascending order; those of its body are moved there."""
+    block = function.body.block
+    present: dict[int, arith.ConstantOp] = {}
+    for op in block.ops:
+        if (
+            isinstance(op, arith.ConstantOp)
+            and isinstance(op.value, IntegerAttr)
+            and op.result.type == IndexType()
+        ):
+            present.setdefault(op.value.value.data, op)
+    constants: dict[int, SSAValue] = {}
+    for value in sorted(values, reverse=True):
+        op = present.get(value)
+        if op is None:
+            op = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            op.location = function.location
+            op.result.name_hint = f"c{value}"
+        else:
+            op.detach()
+        Rewriter.insert_op(op, InsertPoint.at_start(block))
+        constants[value] = op.result
+    return constants

@@ -56,8 +56,12 @@ SCALE_ADD = body("%t = arith.addi %o, %o : i32\n%r = arith.addi %t, %p : i32\nke
 MOVE = body("kernel.yield %p : i32")
 
 KINDS = {
-    "move": Kind(f"kernel.map bounds [m = R, n = 4] ins(A[m, n] : T) outs(O[m, n] : T) {MOVE}", lambda a, o: a, False),
-    "accumulate": Kind(f"kernel.map bounds [m = R, n = 4] ins(A[m, n] : T) outs(O[m, n] : T) {ADD}", lambda a, o: a + o),
+    "move": Kind(
+        f"kernel.map bounds [m = R, n = 4] ins(A[m, n] : T) outs(O[m, n] : T) {MOVE}", lambda a, o: a, False
+    ),
+    "accumulate": Kind(
+        f"kernel.map bounds [m = R, n = 4] ins(A[m, n] : T) outs(O[m, n] : T) {ADD}", lambda a, o: a + o
+    ),
     "transpose": Kind(
         f"kernel.map bounds [m = R, n = 4] ins(A[n, m] : T) outs(O[m, n] : T) {SCALE_ADD}",
         lambda a, o: a.T + 2 * o,
@@ -85,8 +89,9 @@ KINDS = {
         lambda a, o: o + np.pad(a[:, :-1] + a[:, 1:], ((0, 0), (0, 1))),
     ),
     "gather": Kind(
-        "kernel.map bounds [m = R, n = 4] outs(O[m, n] : T) {\n^bb0(%o: i32):\n%i = kernel.index 1\n%j = arith.constant 0 : "
-        "index\n%p = tensor.extract A[%j, %i] : T\n%r = arith.addi %p, %o : i32\nkernel.yield %r : i32\n}",
+        "kernel.map bounds [m = R, n = 4] outs(O[m, n] : T) {\n^bb0(%o: i32):\n"
+        "%i = kernel.index 1\n%j = arith.constant 0 : index\n%p = tensor.extract A[%j, %i] : T\n"
+        "%r = arith.addi %p, %o : i32\nkernel.yield %r : i32\n}",
         lambda a, o: a[0] + o,
     ),
 }
@@ -172,7 +177,9 @@ class Program:
         self.lines.append(f"{operand} = tensor.extract_slice {other}[{j}, 0] [2, 4] [1, 1] : {T} to {S}")
         changed = self.structured(operand, part, kind, S)
         result = self.fresh()
-        self.lines.append(f"{result} = tensor.insert_slice {changed} into {target}[{k}, 0] [2, 4] [1, 1] : {S} into {T}")
+        self.lines.append(
+            f"{result} = tensor.insert_slice {changed} into {target}[{k}, 0] [2, 4] [1, 1] : {S} into {T}"
+        )
         values.append(result)
 
         def run(env: Environment) -> None:
@@ -227,7 +234,9 @@ class Program:
             inner = list(values)
             steps = self.block(inner, depth + 1)
             yields = [rng.choice(self.defined(inner)) for _ in range(count)]
-            self.lines.append(f"scf.yield {', '.join(yields)} : {types}\n}}" + (" else {" if number == 0 else ""))
+            self.lines.append(
+                f"scf.yield {', '.join(yields)} : {types}\n}}" + (" else {" if number == 0 else "")
+            )
             branches.append((steps, yields))
         values.extend(results)
         steps, yields = branches[0 if taken else 1]
@@ -272,7 +281,7 @@ def generate(rng: random.Random, form: str) -> tuple[str, Callable[[Environment]
     else:
         lines.append(f"func.return {', '.join(returned)} : {types}")
     x, y = ("%X", "%Y") if form == "inside" else ("%x", "%y")
-    text = f"func.func @main({x}: {T} {{mlopt.name = \"x\"}}, {y}: {T} {{mlopt.name = \"y\"}}) -> ({types}) {{\n"
+    text = f'func.func @main({x}: {T} {{mlopt.name = "x"}}, {y}: {T} {{mlopt.name = "y"}}) -> ({types}) {{\n'
 
     def run(env: Environment) -> list[Array]:
         for step in steps:
@@ -287,7 +296,9 @@ def generate(rng: random.Random, form: str) -> tuple[str, Callable[[Environment]
 @given(rng=st.randoms(use_true_random=False))
 def test_buffers_hold_what_ssa_says(form: str, rng: random.Random) -> None:
     text, run = generate(rng, form)
-    inputs = {name: np.arange(16, dtype=np.int32).reshape(SHAPE) * factor for name, factor in (("x", 3), ("y", -5))}
+    inputs = {
+        name: np.arange(16, dtype=np.int32).reshape(SHAPE) * factor for name, factor in (("x", 3), ("y", -5))
+    }
     want = run({f"%{name}": value for name, value in inputs.items()})
     context = make_context()
     module = parse_module(text, context)
@@ -297,4 +308,6 @@ def test_buffers_hold_what_ssa_says(form: str, rng: random.Random) -> None:
         verify_module(module)
         got = run_memref(module, inputs)
         for i, value in enumerate(want):
-            np.testing.assert_array_equal(got[f"result{i}"], value, err_msg=f"result {i} after {name} of\n{text}")
+            np.testing.assert_array_equal(
+                got[f"result{i}"], value, err_msg=f"result {i} after {name} of\n{text}"
+            )
