@@ -33,11 +33,12 @@ class _LazyNumpyTarget:
 
     @property
     def _target(self) -> Target:
-        if self._loaded is None:
+        loaded = self._loaded
+        if loaded is None:
             from mlopt.interpreter.target import NumpyTarget
 
-            self._loaded = NumpyTarget()
-        return self._loaded
+            loaded = self._loaded = NumpyTarget()
+        return loaded
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from io import TextIOWrapper
 
 from mlopt.diagnostics import Diagnostic, MloptError, Place, Severity, UsageError, print_diagnostic
 
@@ -27,7 +28,7 @@ def guarded(
     """
     sys.setrecursionlimit(max(RECURSION_LIMIT, sys.getrecursionlimit()))
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         code = run()

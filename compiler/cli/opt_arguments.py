@@ -60,7 +60,9 @@ class OptArguments:
 def parse_arguments(arguments: Sequence[str], pass_names: Collection[str]) -> OptArguments:
     """Read a command line; `UsageError` for a wrong one. `--help` and `--version` print and exit."""
     parser = _build_parser()
-    flags = [string for action in parser._actions for string in action.option_strings]  # pyright: ignore[reportPrivateUsage] (argparse tells its options nowhere else)
+    # argparse tells its options nowhere else.
+    actions = parser._actions  # pyright: ignore[reportPrivateUsage]
+    flags = [string for action in actions for string in action.option_strings]
     rest, passes = _normalize(arguments, flags, pass_names)
     parsed, unknown = parser.parse_known_args(rest)
     if unknown:

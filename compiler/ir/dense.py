@@ -12,7 +12,8 @@ import re
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import ComplexType, IndexType, IntegerType, Signedness
+from typing_extensions import TypeIs
+from xdsl.dialects.builtin import ComplexType, DenseIntOrFPElementsAttr, IndexType, IntegerType, Signedness
 from xdsl.ir import Attribute
 
 FLOAT_DTYPES: dict[str, np.dtype] = {
@@ -34,9 +35,25 @@ FLOAT_DTYPES: dict[str, np.dtype] = {
 }
 """Name of a float type in the IR → numpy's type of the same bits."""
 
+_BITS = tuple(IntegerType(1, signedness) for signedness in Signedness)
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 _FLOAT_LITERAL = re.compile(r"-?[0-9]+\.[0-9]*([eE][-+]?[0-9]+)?")
+
+
+def is_integer(element_type: Attribute) -> TypeIs[IntegerType | IndexType]:
+    """Whether elements are integers, `index` included."""
+    return isinstance(element_type, IntegerType | IndexType)
+
+
+def is_complex(element_type: Attribute) -> TypeIs[ComplexType]:
+    """Whether elements are complex numbers."""
+    return isinstance(element_type, ComplexType)
+
+
+def is_dense(attribute: Attribute) -> TypeIs[DenseIntOrFPElementsAttr]:
+    """Whether an attribute is a constant `dense<...>`."""
+    return isinstance(attribute, DenseIntOrFPElementsAttr)
 
 
 class ElementError(ValueError):
@@ -50,21 +67,19 @@ def float_dtype(element_type: Attribute) -> np.dtype | None:
 
 def float_width(element_type: Attribute) -> int:
     """The bits that a float type of `FLOAT_DTYPES` defines; the byte it is stored in may have more."""
-    if element_type.name.startswith("f4"):
+    if element_type.name.startswith("f4E"):
         return 4
-    if element_type.name.startswith("f6"):
+    if element_type.name.startswith("f6E"):
         return 6
     return 8 * FLOAT_DTYPES[element_type.name].itemsize
 
 
 def element_bytes(element_type: Attribute) -> int:
     """Bytes that one element takes in a `dense` attribute's data; `ElementError` for a type without data."""
-    if isinstance(element_type, ComplexType):
+    if is_complex(element_type):
         return 2 * element_bytes(element_type.element_type)
-    if isinstance(element_type, IndexType):
-        return 8
-    if isinstance(element_type, IntegerType):
-        return integer_bytes(element_type.width.data)
+    if is_integer(element_type):
+        return 8 if isinstance(element_type, IndexType) else integer_bytes(element_type.width.data)
     dtype = float_dtype(element_type)
     if dtype is None:
         raise ElementError(f"constants of element type {element_type} are not supported")
@@ -103,7 +118,8 @@ def float_text(stored: bytes, element_type: Attribute) -> str:
     if float_dtype(element_type) is None:
         raise ElementError(f"constants of element type {element_type} are not supported")
     bits = int.from_bytes(stored, "little")
-    value = float(np.frombuffer(stored, FLOAT_DTYPES[element_type.name])[0].astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        value = float(np.frombuffer(stored, FLOAT_DTYPES[element_type.name])[0].astype(np.float64))
     if np.isfinite(value):
         short = f"{value:.5e}"
         mantissa, _, exponent = short.partition("e")
@@ -123,7 +139,7 @@ def integer_bytes_of(value: int, element_type: IntegerType | IndexType) -> bytes
         low, high = element_type.value_range()
     if not low <= value < high:
         raise ElementError(f"integer literal {value} is out of range for type {element_type}")
-    if isinstance(element_type, IntegerType) and element_type.width.data == 1:
+    if is_i1(element_type):
         return bytes([value & 1])
     if value >= 1 << (width - 1) and not _is_unsigned(element_type):
         value -= 1 << width
@@ -139,7 +155,7 @@ def integers(stored: bytes, element_type: IntegerType | IndexType) -> list[int]:
 
 def is_i1(element_type: Attribute) -> bool:
     """Whether elements are single bits, which the hexadecimal form packs."""
-    return isinstance(element_type, IntegerType) and element_type.width.data == 1
+    return element_type in _BITS
 
 
 def pack_hex(stored: bytes, element_type: Attribute) -> str:

@@ -1,7 +1,7 @@
 """Element types of the IR and numpy's: which stands for which, and constants as arrays.
 
-`iN` and `siN` are numpy's signed integers, `uiN` its unsigned ones, `i1` is bool, `index` int64. A sub-byte integer
-takes a byte. Float types narrower than numpy's own come from `ml_dtypes`.
+`iN` and `siN` are numpy's signed integers, `uiN` its unsigned ones, `i1` is bool, `index` int64. A sub-byte
+integer takes a byte. Float types narrower than numpy's own come from `ml_dtypes`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
+    AnyDenseElement,
     BFloat16Type,
     BytesAttr,
     ComplexType,
@@ -19,24 +20,23 @@ from xdsl.dialects.builtin import (
     Float64Type,
     IndexType,
     IntegerType,
-    MemRefType,
+    RankedStructure,
     Signedness,
     TensorType,
-    VectorType,
     f8E4M3FN,
     f8E5M2,
 )
-from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir import Attribute
 
 from mlopt.diagnostics import UnsupportedError, VerifyFailure
 from mlopt.dialects.mlopt import WeightAttr
-from mlopt.ir.dense import FLOAT_DTYPES, integer_bytes, is_i1
+from mlopt.ir.dense import FLOAT_DTYPES, integer_bytes, is_dense, is_i1
 from mlopt.weights import WeightStore
 
 MAX_DENSE_ELEMENTS = 64
 """Constants of more elements than this live in the weight store."""
 
-_FROM_NUMPY: dict[str, TypeAttribute] = {
+_FROM_NUMPY: dict[str, AnyDenseElement] = {
     "bool": IntegerType(1),
     "float16": Float16Type(),
     "float32": Float32Type(),
@@ -72,8 +72,8 @@ def to_numpy_dtype(element_type: Attribute) -> np.dtype[Any]:
             return dtype
 
 
-def from_numpy_dtype(dtype: np.dtype[Any]) -> TypeAttribute:
-    """The element type of a numpy type (unsigned integers become `uiN`); `UnsupportedError` if there is none."""
+def from_numpy_dtype(dtype: np.dtype[Any]) -> AnyDenseElement:
+    """The element type of a numpy type: `uiN` for an unsigned one. `UnsupportedError` if there is none."""
     element_type = _FROM_NUMPY.get(dtype.name)
     if element_type is None:
         raise UnsupportedError(f"numpy type {dtype.name} has no element type")
@@ -81,7 +81,7 @@ def from_numpy_dtype(dtype: np.dtype[Any]) -> TypeAttribute:
 
 
 def dense_to_array(attribute: DenseIntOrFPElementsAttr) -> np.ndarray:
-    """The values of a constant in its shape: a read-only view of its bytes where numpy has the type, else a copy."""
+    """The values of a constant in its shape, read-only; a view of its bytes except for `i1`."""
     element_type = attribute.type.element_type
     data = attribute.data.data
     if is_i1(element_type):
@@ -93,11 +93,11 @@ def dense_to_array(attribute: DenseIntOrFPElementsAttr) -> np.ndarray:
 
 
 def array_to_dense(
-    array: np.ndarray, type: TensorType | MemRefType | VectorType | None = None
+    array: np.ndarray, type: RankedStructure[AnyDenseElement] | None = None
 ) -> DenseIntOrFPElementsAttr:
-    """A constant with the array's bytes; `type` must have its shape and element type, and follows from it if not given.
+    """A constant with the array's bytes, bit for bit: infinities, NaN payloads and -0.0 too.
 
-    The same bits are kept: infinities, NaN payloads and -0.0.
+    `type` must have the array's shape and element type; if not given, it is the tensor type that has.
     """
     if type is None:
         type = TensorType(from_numpy_dtype(array.dtype), array.shape)
@@ -121,7 +121,7 @@ def constant_array(value: Attribute, weights: WeightStore | None) -> np.ndarray:
 
     `VerifyFailure` if the attribute is no constant's value, or names a weight that is not stored.
     """
-    if isinstance(value, DenseIntOrFPElementsAttr):
+    if is_dense(value):
         return dense_to_array(value)
     if not isinstance(value, WeightAttr):
         raise VerifyFailure(f'expected dense<...> or #mlopt.weight<"...">, found {value}')

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
@@ -87,7 +86,8 @@ def _names(location: Attribute) -> Iterator[str]:
 
 
 def _parts(location: FusedLoc) -> Iterator[LocationAttr]:
-    assert isinstance(location.locations, ArrayAttr)
-    for part in location.locations:
+    parts: object = location.locations
+    assert isinstance(parts, Iterable)
+    for part in parts:  # pyright: ignore[reportUnknownVariableType] (xDSL types the array as any attribute)
         assert isinstance(part, UnknownLoc | FileLineColLoc | CallSiteLoc | NameLoc | FusedLoc)
         yield part

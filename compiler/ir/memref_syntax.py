@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, get_args
 
+from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
+    AnyDenseElement,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     StringAttr,
     TensorType,
     UnitAttr,
 )
 from xdsl.dialects.memref import CastOp, CopyOp, GlobalOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 
 if TYPE_CHECKING:
@@ -31,16 +34,18 @@ def _parse_global(parser: Parser) -> Operation:
     parser.parse_punctuation(":")
     start = parser.pos
     type_ = parser.parse_type()
-    if not isinstance(type_, MemRefType):
+    if not _is_data_memref(type_):
         parser.raise_error("type of 'memref.global' must be a static shaped memref", start)
     parser.parse_punctuation("=", " (mlopt has no external globals)")
     initial: UnitAttr | DenseIntOrFPElementsAttr = UnitAttr()
     if parser.parse_optional_keyword("uninitialized") is None:
         parser.parse_keyword("dense", " or 'uninitialized' as the initial value")
-        initial = parser.parse_dense_int_or_fp_elements_attr(_tensor_of(type_))
+        initial = parser.parse_dense_int_or_fp_elements_attr(
+            TensorType(type_.element_type, type_.get_shape())
+        )
     attributes = parser.parse_optional_attr_dict()
     alignment = attributes.pop("alignment", None)
-    if alignment is not None and not isinstance(alignment, IntegerAttr):
+    if not _is_integer_attribute(alignment):
         parser.raise_error("'alignment' must be an integer", start)
     op = GlobalOp.get(
         name, type_, initial, StringAttr(visibility), UnitAttr() if constant else None, alignment
@@ -67,8 +72,17 @@ def _print_global(printer: MloptPrinter, op: Operation) -> None:
     printer.print_op_attributes({**properties, **op.attributes})
 
 
-def _tensor_of(type_: MemRefType) -> TensorType:
-    return TensorType(type_.element_type, type_.get_shape())
+def _is_data_memref(type_: Attribute) -> TypeIs[MemRefType[AnyDenseElement]]:
+    """Whether a type is a memref whose elements constants can have."""
+    if not isinstance(type_, MemRefType):
+        return False
+    return isinstance(cast("MemRefType", type_).element_type, get_args(AnyDenseElement))
+
+
+def _is_integer_attribute(attribute: Attribute | None) -> TypeIs[IntegerAttr[IntegerType] | None]:
+    if not isinstance(attribute, IntegerAttr):
+        return attribute is None
+    return isinstance(cast("IntegerAttr", attribute).type, IntegerType)
 
 
 def _parse_cast(parser: Parser) -> Operation:

@@ -8,12 +8,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from typing_extensions import TypeIs
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
     BytesAttr,
-    ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -34,13 +34,12 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, AttributeInvT, Operation, SSAValue
+from xdsl.ir import Attribute, AttributeInvT, Block, Operation, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import (
     MultipleSpansParseError,
     ParseError,
-    UnregisteredConstructException,
     VerifyException,
 )
 from xdsl.utils.lexer import Position, Span
@@ -50,9 +49,10 @@ from mlopt.diagnostics import Diagnostic, ParseFailure, Place, Severity
 from mlopt.ir import dense, memref_syntax
 from mlopt.ir.names import set_name
 from mlopt.ir.resources import replace_resources
+from mlopt.ir.verifier import first_sentence
 
 _NUMBER_STARTS = (MLIRTokenKind.MINUS, MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT)
-_LOCATION_ALIAS = re.compile(r"^(#[\w$.-]+) = loc\(", re.MULTILINE)
+_LOCATION_ALIAS = re.compile(r"^[ \t]*(#[\w$.-]+) = loc\(", re.MULTILINE)
 
 
 def parse_module(text: str, ctx: Context, filename: str = "<string>", *, first_line: int = 1) -> ModuleOp:
@@ -61,30 +61,36 @@ def parse_module(text: str, ctx: Context, filename: str = "<string>", *, first_l
     Operations without a `module` around them get one. `first_line` is the number of the text's first line in the
     file, for a piece of a file.
     """
-    parser = MloptParser(ctx, text, filename, first_line=first_line)
+    try:
+        parser = MloptParser(ctx, text, filename, first_line=first_line)
+    except ParseError as error:
+        raise _failure(error, first_line) from error
     try:
         return parser.parse_whole_module()
     except ParseError as error:
-        raise _failure(parser, error) from error
-    except UnregisteredConstructException as error:
-        raise ParseFailure(str(error), place=parser.place(parser.pos)) from error
+        raise _failure(error, first_line) from error
     except ParseFailure:
         raise
     except RecursionError:
         raise ParseFailure("the text is nested too deeply", place=parser.place(parser.pos)) from None
     except Exception as error:
-        message = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise ParseFailure(message, place=parser.place(parser.pos)) from error
+        # Constructors of attributes and operations raise errors of many kinds for text that breaks their rules.
+        raise ParseFailure(first_sentence(error), place=parser.place(parser.pos)) from error
 
 
-def _failure(parser: MloptParser, error: ParseError) -> ParseFailure:
+def _failure(error: ParseError, first_line: int) -> ParseFailure:
     notes: tuple[Diagnostic, ...] = ()
     if isinstance(error, MultipleSpansParseError):
         notes = tuple(
-            Diagnostic(Severity.NOTE, message or error.ref_text or "see here", parser.place(span.start))
+            Diagnostic(Severity.NOTE, message or error.ref_text or "see here", _place(span, first_line))
             for span, message in error.refs
         )
-    return ParseFailure(error.msg, place=parser.place(error.span.start), notes=notes)
+    return ParseFailure(error.msg.strip(), place=_place(error.span, first_line), notes=notes)
+
+
+def _place(span: Span[str] | Span[bytes], first_line: int) -> Place:
+    location = span.get_location()
+    return Place(location.file, location.line + first_line - 1, location.col)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +199,11 @@ class MloptParser(Parser):
         if op.has_trait(IsolatedFromAbove) and len(self.forward_ssa_references) > 0:
             self._check_undeclared_inside(op, unresolved_before)
         return op
+
+    def _parse_block(self) -> Block:
+        if self._current_token.kind != MLIRTokenKind.CARET_IDENT:
+            self.raise_error("expected an operation, a block label or '}' to end the region")
+        return super()._parse_block()
 
     def _op_type(self, name: str, span: Span) -> type[Operation]:
         op_type = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
@@ -326,7 +337,7 @@ class MloptParser(Parser):
         return data
 
     def _element(self, literal: _Literal, element_type: Attribute) -> bytes:
-        if isinstance(element_type, ComplexType):
+        if dense.is_complex(element_type):
             if len(literal.parts) != 2:
                 self.raise_error("expected a complex literal: (real, imaginary)", literal.parts[0])
             return b"".join(self._number(part, element_type.element_type) for part in literal.parts)
@@ -339,7 +350,7 @@ class MloptParser(Parser):
     def _number(self, span: Span, element_type: Attribute) -> bytes:
         text = span.text.replace(" ", "")
         try:
-            if not isinstance(element_type, IntegerType | IndexType):
+            if not dense.is_integer(element_type):
                 if text in ("true", "false"):
                     raise dense.ElementError(f"expected a literal of type {element_type}, found a boolean")
                 return dense.float_bits(text, element_type)
@@ -355,7 +366,7 @@ class MloptParser(Parser):
         self.parse_characters("<", " in dense array")
         start = self.pos
         element_type = self.parse_type()
-        if dense.float_dtype(element_type) is None and not isinstance(element_type, IntegerType):
+        if not _is_array_element(element_type):
             self.raise_error("element type of a dense array must be an integer or floating point type", start)
         data = b""
         if self.parse_optional_punctuation(":") is not None:
@@ -381,7 +392,7 @@ class MloptParser(Parser):
             return self._integer_attribute(span, i64)
         start = self.pos
         type_ = self.parse_type()
-        if isinstance(type_, IntegerType | IndexType):
+        if dense.is_integer(type_):
             return self._integer_attribute(span, type_)
         if not isinstance(type_, AnyFloat):
             self.raise_error(f"expected an integer or float type for the literal, found {type_}", start)
@@ -466,9 +477,9 @@ class MloptParser(Parser):
         position = self.pos
         for match in _LOCATION_ALIAS.finditer(self.lexer.input.content, position):
             if match.group(1) not in self.attribute_aliases:
-                self._resume_from(match.start())
+                self._resume_from(match.start(1))
                 self._parse_alias_def()
-                self._aliases_ahead.add(match.start())
+                self._aliases_ahead.add(match.start(1))
             if match.group(1) == wanted:
                 break
         self._resume_from(position)
@@ -480,6 +491,10 @@ class MloptParser(Parser):
             self.parse_attribute()
         else:
             super()._parse_alias_def()
+
+
+def _is_array_element(type_: Attribute) -> TypeIs[IntegerType | AnyFloat]:
+    return isinstance(type_, IntegerType) or dense.float_dtype(type_) is not None
 
 
 def _integer(text: str, element_type: IntegerType | IndexType) -> int:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import IO
 
+from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
     AnyFloat,
-    ComplexType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    IndexType,
-    IntegerType,
     ModuleOp,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -118,11 +116,11 @@ class MloptPrinter(Printer):
 
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute or type; constants bit for bit, or elided."""
-        if isinstance(attribute, DenseIntOrFPElementsAttr):
+        if dense.is_dense(attribute):
             self.print_dense(attribute)
             self.print_string(" : ")
             self.print_attribute(attribute.type)
-        elif isinstance(attribute, DenseArrayBase):
+        elif _is_dense_array(attribute):
             self._print_dense_array(attribute)
         else:
             super().print_attribute(attribute)
@@ -171,16 +169,20 @@ class MloptPrinter(Printer):
         self.print_string(">")
 
     def _element(self, stored: bytes, element_type: Attribute) -> str:
-        if isinstance(element_type, ComplexType):
+        if dense.is_complex(element_type):
             half = len(stored) // 2
             inner = element_type.element_type
             return f"({self._element(stored[:half], inner)},{self._element(stored[half:], inner)})"
-        if not isinstance(element_type, IntegerType | IndexType):
+        if not dense.is_integer(element_type):
             return dense.float_text(stored, element_type)
         value = dense.integers(stored, element_type)[0]
         if dense.is_i1(element_type):
             return "true" if value else "false"
         return str(value)
+
+
+def _is_dense_array(attribute: Attribute) -> TypeIs[DenseArrayBase]:
+    return isinstance(attribute, DenseArrayBase)
 
 
 def _nested(elements: list[str], shape: Sequence[int]) -> str:

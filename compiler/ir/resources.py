@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
+    AnyDenseElement,
     ArrayAttr,
     BytesAttr,
     DenseIntOrFPElementsAttr,
@@ -17,6 +19,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     MemRefType,
     ModuleOp,
+    RankedStructure,
     TensorType,
     VectorType,
 )
@@ -53,9 +56,13 @@ def _with_data(attribute: Attribute, blobs: Mapping[str, str]) -> Attribute:
             return attribute
 
 
+def _has_data(type_: Attribute) -> TypeIs[RankedStructure[AnyDenseElement]]:
+    return isinstance(type_, TensorType | VectorType | MemRefType)
+
+
 def _dense(attribute: DenseResourceAttr, blob: str) -> DenseIntOrFPElementsAttr:
     key, type_ = attribute.resource_handle.data, attribute.type
-    if not isinstance(type_, TensorType | VectorType | MemRefType) or not type_.has_static_shape():
+    if not _has_data(type_) or not type_.has_static_shape():
         raise ElementError(f"resource '{key}' must have a type of static shape")
     try:
         data = bytes.fromhex(blob.removeprefix("0x"))[_ALIGNMENT_BYTES:]

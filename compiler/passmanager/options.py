@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from mlopt.diagnostics import MloptError, PipelineError
 from mlopt.passmanager.base import Pass
@@ -127,8 +127,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        items: tuple[Any, ...] = value
-        return "{" + ",".join(value_text(item) for item in items) + "}"
+        return "{" + ",".join(value_text(item) for item in cast("tuple[Any, ...]", value)) + "}"
     text = str(value)
     if isinstance(value, str) and not _PLAIN_VALUE.fullmatch(text):
         return f'"{text}"' if '"' not in text else f"'{text}'"

@@ -68,7 +68,7 @@ class _Driver:
         entry = region.blocks.first
         if entry is None:
             return
-        children = dominator_children(region) if entry is not region.blocks.last else {entry: []}
+        children = dominator_children(region)
         stack: list[tuple[Block, _Scope]] = [(entry, _Scope(outer))]
         while stack:
             block, scope = stack.pop()
