@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, TensorType
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlopt.dialects.kernel import NO_PAD, Access, MapOp, StructuredOp, tensor_type
 from mlopt.ir.locations import fuse_locations
@@ -120,17 +120,12 @@ def drop_copy(op: MapOp) -> bool:
         return False
     if not is_empty(target) and not (isinstance(target, BlockArgument) and target.uses.get_length() == 1):
         return False
-    owner = read.value.owner
-    assert not isinstance(owner, BlockArgument)
-    result = op.res[0]
-    block = op.parent
-    assert block is not None
-    if result.name_hint is not None:
-        set_name(read.value, result.name_hint)
-    result.replace_all_uses_with(read.value)
+    producer, block = read.value.owner, op.parent
+    assert isinstance(producer, Operation) and block is not None
+    producer.location = fuse_locations([producer.location, op.location])
+    set_name(read.value, op.res[0].name_hint or read.value.name_hint)
+    op.res[0].replace_all_uses_with(read.value)
     block.erase_op(op)
     if isinstance(target, BlockArgument):
         root.replace_all_uses_with(target)
-    producer = chain[0].owner
-    producer.location = fuse_locations([producer.location, op.location])  # type: ignore[union-attr]
     return True

@@ -240,7 +240,7 @@ def describe_use(user: Operation, consumer: LaunchOp | None = None) -> str:
     """What a use does, to complete "its result is ..."."""
     if isinstance(user, ReturnOp):
         return "also a function result"
-    if user is consumer:
+    if consumer is not None and user is consumer:
         return f"also updated in place by '{consumer.kernel_name.data}'"
     if isinstance(user, LaunchOp):
         return f"also read by '{user.kernel_name.data}'"

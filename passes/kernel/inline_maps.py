@@ -107,7 +107,8 @@ def keeps_unit_stride(op: StructuredOp, index: int, access: Access) -> bool:
         len(row.dims) > 1 for other in op.accesses for row in other.rows
     ):
         return True
-    shared = frozenset.intersection(*(other.dims for other in op.accesses))
+    a, b, out = op.accesses
+    shared = a.dims & b.dims & out.dims
     return _has_unit_stride(access, shared, op.extents) or not _has_unit_stride(
         op.accesses[index], shared, op.extents
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from xdsl.dialects import arith, math, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerType, TensorType
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
 from mlopt.dialects.kernel import (
@@ -261,5 +261,4 @@ def blocks_with_launches(root: Operation) -> Iterator[Block]:
 
 def empty_like(value: SSAValue) -> tensor.EmptyOp:
     """An uninitialised tensor of the type of `value`."""
-    assert isinstance(value.type, TensorType)
-    return tensor.EmptyOp((), value.type)
+    return tensor.EmptyOp((), tensor_type(value))

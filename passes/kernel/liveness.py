@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from mlopt.dialects.kernel import DestinationStyle, LaunchOp, ReshapeOp, StructuredOp
-from mlopt.passes.kernel.launches import destinations
+from mlopt.passes.kernel.launches import destinations, is_empty
 
 
 @dataclass(eq=False)
@@ -45,6 +45,15 @@ class BlockLiveness:
     def position(self, op: Operation) -> int:
         """The position in the block of an op, or of the op of the block that it stands in."""
         return self._positions[op]
+
+    def contains(self, owner: Operation | Block) -> bool:
+        """Whether an op is one of the block or stands in one, or a block does."""
+        op = owner if isinstance(owner, Operation) else owner.parent_op()
+        return op in self._positions
+
+    def is_after(self, op: Operation, position: int) -> bool:
+        """Whether an op of the block runs after that position; False for ops from elsewhere."""
+        return self._positions.get(op, -1) > position
 
     def alias_class(self, value: SSAValue) -> AliasClass:
         """The alias class of a tensor."""
@@ -90,7 +99,8 @@ class BlockLiveness:
                 self.unite(op.dest, op.result)
             case _ if isinstance(op, DestinationStyle):
                 for destination, result in zip(destinations(op), op.results, strict=True):
-                    self.unite(destination, result)
+                    if not is_empty(destination):  # it has no contents, whoever else takes it
+                        self.unite(destination, result)
             case _ if op.regions and not isinstance(op, LaunchOp | StructuredOp):
                 self._unite_carried(op)
             case _:

@@ -211,7 +211,7 @@ def _map_above(found: Hoist, out: SSAValue) -> LaunchOp:
     for inside, argument in zip(launch.body.args, block.args, strict=True):
         copy_name(inside, argument)
         argument.location = launch.location
-    arguments = dict(zip(launch.body.args, block.args, strict=True))
+    arguments: dict[SSAValue, SSAValue] = dict(zip(launch.body.args, block.args, strict=True))
     for constant in [op for op in launch.body.ops if isinstance(op, arith.ConstantOp)]:
         constant.detach()
         block.add_op(constant)

@@ -1,0 +1,210 @@
+"""`reuse-in-place`: let results overwrite tensors that die, where that is proved.
+
+Inside a launch, a map that is the last to read an intermediate, element by element at the place it writes,
+overwrites it, and the chain of a result is built in the launch's own out, so that intermediates need no memory of
+their own.
+
+Between launches, a launch that is the last to use an operand takes it as `outs` instead of `ins` and so computes its
+result in the operand's memory. That needs, of operand and out:
+
+1. the same type, and an out that is uninitialised so far;
+2. memory that may be overwritten: no function argument, constant, or tensor from outside of the enclosing region
+   (what a loop carries may be overwritten in its body);
+3. no later use of the operand, or of what may share its memory (reshapes, slices, what was updated in place before);
+4. in the launch, every read of the operand happens before the out is first written, or in the same map, element by
+   element at the place that it writes.
+
+Values keep their SSA meaning whatever becomes of this: what bufferization can't prove again, it copies. Reports a
+remark for each operand reused ("reused in place: ...") and for each launch that could not ("not reused ...").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from mlopt.diagnostics import Diagnostic, Severity
+from mlopt.dialects.kernel import (
+    NO_PAD,
+    CallOp,
+    FillOp,
+    LaunchOp,
+    MapOp,
+    ReshapeOp,
+)
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.locations import place_of
+from mlopt.passes.kernel.fusion_groups import describe_use, name_of
+from mlopt.passes.kernel.launches import (
+    blocks_with_launches,
+    destinations,
+    drop_in,
+    drop_read,
+    erase_if_unused,
+    is_destination_use,
+    is_empty,
+    reads_of,
+)
+from mlopt.passes.kernel.liveness import BlockLiveness
+from mlopt.passes.kernel.reuse_in_launch import is_carried, reuse_in_launch
+from mlopt.passes.kernel.simplify_launch import merge_equal_ins, merge_equal_reads
+from mlopt.passmanager.base import Pass
+
+
+@dataclass(frozen=True)
+class ReuseInPlacePass(Pass):
+    """Update tensors in place; see the module's documentation for what is proved."""
+
+    name = "reuse-in-place"
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        changed = False
+        for block in blocks_with_launches(op):
+            changed |= _BlockReuse(block, ctx).run()
+        return changed
+
+
+class _BlockReuse:
+    def __init__(self, block: Block, ctx: CompilerContext):
+        self.block = block
+        self.ctx = ctx
+        self.liveness = BlockLiveness(block)
+
+    def run(self) -> bool:
+        changed = False
+        for launch in [op for op in self.block.ops if isinstance(op, LaunchOp)]:
+            changed |= merge_equal_ins(launch)
+            for op in launch.body.ops:
+                if isinstance(op, MapOp):
+                    changed |= merge_equal_reads(op)
+            maps = reuse_in_launch(launch)
+            self.ctx.count(ReuseInPlacePass.name, "maps-in-place", maps)
+            changed |= maps > 0
+            for position in range(len(launch.outs)):
+                changed |= self._reuse_operand(launch, position)
+        return changed
+
+    def _reuse_operand(self, launch: LaunchOp, position: int) -> bool:
+        """Let out `position` of a launch overwrite an operand that dies there, the first for which that is proved."""
+        out = launch.outs[position]
+        if not is_empty(out):
+            return False
+        missed: tuple[SSAValue, str] | None = None
+        for index, value in enumerate(launch.ins):
+            if value.type != out.type:
+                continue
+            obstacle = self._obstacle_outside(launch, value) or obstacle_inside(launch, index, position)
+            if obstacle is None:
+                self._remark(
+                    launch, f"reused in place: '{launch.kernel_name.data}' overwrites {name_of(value)}"
+                )
+                self.ctx.count(ReuseInPlacePass.name, "operands-in-place")
+                self._overwrite(launch, index, position)
+                return True
+            missed = missed or (value, obstacle)
+        if missed is not None:
+            name = launch.kernel_name.data
+            self._remark(launch, f"not reused in place: {name_of(missed[0])} by '{name}': {missed[1]}")
+            self.ctx.count(ReuseInPlacePass.name, "near-misses")
+        return False
+
+    def _obstacle_outside(self, launch: LaunchOp, value: SSAValue) -> str | None:
+        """Why the memory of an operand may not be overwritten by a launch, as seen from outside of it."""
+        for member in self.liveness.alias_class(value).members:
+            obstacle = self._pinned(member)
+            if obstacle is not None:
+                return (
+                    obstacle if member is value else f"it may share memory with {name_of(member)}: {obstacle}"
+                )
+        now = self.liveness.position(launch)
+        if self.liveness.last_use(value) > now:
+            return f"it, or what shares its memory, is {self._later_use(value, now)}"
+        if self._uses_in(launch, value) > 1:
+            return "the launch reads it, or what shares its memory, as another operand too"
+        return None
+
+    def _pinned(self, value: SSAValue) -> str | None:
+        """Why the memory of a tensor does not belong to this block, if so."""
+        owner = value.owner
+        if isinstance(value, BlockArgument) and value.block is self.block:
+            return None if is_carried(value) else "it is an argument of the function"
+        if not self.liveness.contains(owner):
+            return "it comes from outside of the region"
+        if isinstance(owner, Block | LaunchOp | CallOp | ReshapeOp | FillOp | EmptyOp) or owner.regions:
+            return None
+        return f"it is the result of '{owner.name}'"
+
+    def _later_use(self, value: SSAValue, now: int) -> str:
+        for member in self.liveness.alias_class(value).members:
+            for use in member.uses:
+                if self.liveness.is_after(use.operation, now):
+                    return describe_use(use.operation)
+        return "used later"
+
+    def _uses_in(self, launch: LaunchOp, value: SSAValue) -> int:
+        now = self.liveness.position(launch)
+        return sum(1 for _ in self.liveness.uses_at(value, now))
+
+    def _overwrite(self, launch: LaunchOp, index: int, position: int) -> None:
+        """Pass operand `index` as out `position`."""
+        value, out = launch.ins[index], launch.outs[position]
+        argument = launch.out_args[position]
+        drop_in(launch, index, argument)
+        launch.operands[len(launch.ins) + position] = value
+        erase_if_unused(out)
+        writer = _first_writer(launch, argument)
+        if isinstance(writer, MapOp):
+            _read_as_destination(writer, argument)
+        self.liveness.unite(value, launch.res[position])
+
+    def _remark(self, launch: LaunchOp, message: str) -> None:
+        self.ctx.remarks.append(Diagnostic(Severity.REMARK, message, place_of(launch.location)))
+
+
+def obstacle_inside(launch: LaunchOp, index: int, position: int) -> str | None:
+    """Why out `position` of a launch may not be operand `index`, as far as the launch's body is concerned."""
+    source = launch.body.args[index]
+    writer = _first_writer(launch, launch.out_args[position])
+    if writer is None:
+        return "the result is not built in the launch's out from the start"
+    liveness = BlockLiveness(launch.body)
+    now = liveness.position(writer)
+    if liveness.last_use(source) > now:
+        return "the launch reads it after its first write to the result"
+    if any(
+        is_destination_use(use.operation, use.index)
+        for member in liveness.alias_class(source).members
+        for use in member.uses
+    ):
+        return "the launch overwrites it otherwise"
+    for use in liveness.uses_at(source, now):
+        if use.operation is not writer or not isinstance(writer, MapOp):
+            return "the launch reads it in another way while it writes the result"
+        written = destinations(writer).index(launch.out_args[position])
+        read = reads_of(writer)[use.index]
+        if read.pad != NO_PAD or read.access.without_unit_dims(writer.extents) != writer.out_accesses[
+            written
+        ].without_unit_dims(writer.extents):
+            return "the launch reads it elsewhere than at the element it writes"
+    return None
+
+
+def _first_writer(launch: LaunchOp, argument: SSAValue) -> MapOp | FillOp | None:
+    """The only op that takes an out of the launch as its destination, if it is a map or fill that only writes it."""
+    uses = list(argument.uses)
+    if len(uses) != 1 or not is_destination_use(uses[0].operation, uses[0].index):
+        return None
+    op = uses[0].operation
+    if isinstance(op, MapOp):
+        return op if op.body.args[uses[0].index].first_use is None and op.parent is launch.body else None
+    return op if isinstance(op, FillOp) and op.parent is launch.body else None
+
+
+def _read_as_destination(op: MapOp, argument: SSAValue) -> None:
+    """Let a map that reads its own destination, element by element, take the elements from the destination."""
+    position = destinations(op).index(argument)
+    while argument in op.ins:
+        index = op.ins.index(argument)
+        drop_read(op, index, op.body.args[len(op.ins) + position])
