@@ -195,14 +195,20 @@ def gelu(node: Node) -> SSAValue:
     return node.add(graph.GeluOp(node.operand(0), node.string("approximate", "none"))).result
 
 
-def _cast_limit(node: NodeProto) -> str | None:
-    to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), None)
-    if to is None or to not in TensorProto.DataType.values():
+def _cast_type(number: int) -> np.dtype | None:
+    """The numpy type of an ONNX type number; None if there is no such type."""
+    if number not in TensorProto.DataType.values() or number == TensorProto.UNDEFINED:
         return None
-    if to == TensorProto.STRING:
-        return "to string"
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+
+
+def _cast_limit(node: NodeProto) -> str | None:
+    to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), TensorProto.UNDEFINED)
+    dtype = _cast_type(to)
+    if dtype is None:
+        return None
     try:
-        from_numpy_dtype(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to)))
+        from_numpy_dtype(dtype)
     except UnsupportedError:
         return f"to {TensorProto.DataType.Name(to).lower()}"
     return None
@@ -211,10 +217,9 @@ def _cast_limit(node: NodeProto) -> str | None:
 @importer("Cast", since=6, limit=_cast_limit)
 def cast(node: Node) -> SSAValue:
     """`to` names the type."""
-    to = node.integer("to")
-    if to not in TensorProto.DataType.values() or to == TensorProto.UNDEFINED:
-        raise node.error(f"expected a type as the attribute to, found {to}")
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to))
+    dtype = _cast_type(node.integer("to"))
+    if dtype is None:
+        raise node.error(f"expected a type as the attribute to, found {node.integer('to')}")
     return node.add(graph.CastOp(node.operand(0), from_numpy_dtype(dtype))).result
 
 

@@ -137,6 +137,8 @@ def _form(domain: str, op_type: str, opset: int) -> _Form:
 
 def _obstacle(node: NodeProto, domain: str, opset: int, used: set[str]) -> str | None:
     """Why a node can't be imported: None if it can, the empty string if its operator is unknown."""
+    if opset == 0:
+        return "of a domain that the model gives no version for"
     try:
         form = _form(domain, node.op_type, opset)
     except LookupError:

@@ -79,8 +79,8 @@ def range_(node: Node) -> SSAValue:
     if start.size != 1 or limit.size != 1 or delta.size != 1:
         raise node.error("expected single numbers as start, limit and delta")
     step = delta.reshape(())
-    if step == 0:
-        raise node.error("expected a delta other than 0")
+    if step == 0 or not all(np.isfinite(number).all() for number in (start, limit, delta)):
+        raise node.error("expected finite numbers and a delta other than 0")
     length = _range_length(start.reshape(()), limit.reshape(()), step)
     element_type = node.type_of(0).element_type
     numbers = number_attribute(start.reshape(()), element_type), number_attribute(step, element_type)

@@ -44,6 +44,6 @@ def window_attributes(node: Node, spatial: Sequence[int], kernel: Sequence[int])
 
 def _numbers(node: Node, name: str, count: int, default: int, minimum: int) -> list[int]:
     numbers = node.integers(name) or [default] * count
-    if len(numbers) != count or min(numbers) < minimum:
+    if len(numbers) != count or any(number < minimum for number in numbers):
         raise node.error(f"expected {count} {name} of at least {minimum}, found {numbers}")
     return numbers
