@@ -42,9 +42,9 @@ class _Verifier:
 
     def run(self) -> None:
         self._verify_structure(self.root)
-        self._verify_definition(self.root)
         for region in self.root.regions:
             self._verify_region(region)
+        self._verify_definition(self.root)
 
     def _verify_region(self, region: Region) -> None:
         """Verify the blocks of a region along its dominator tree, unreachable ones without dominance."""
@@ -76,9 +76,9 @@ class _Verifier:
         for op in block.ops:
             self._verify_structure(op)
             self._verify_operands(op)
-            self._verify_definition(op)
             if op.regions:
                 self._verify_regions_of(op)
+            self._verify_definition(op)
             self.visible.update(op.results)
             added.extend(op.results)
         return added
