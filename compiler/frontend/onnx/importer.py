@@ -126,7 +126,9 @@ class _GraphImport:
         """The value of that ONNX name; an initializer becomes a constant when it is first asked for."""
         value = self.values.get(name)
         if value is None:
-            value = self.constant(self.tensor(self.initializers[name]), name, name)
+            tensor = self.initializers[name]
+            span = self.model.spans.get(name)
+            value = self.constant(tensor_array(tensor, self.model.path, self.model.place(), span), name, name)
             self.values[name] = value
         return value
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
@@ -13,17 +13,20 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 from onnx.inliner import inline_local_functions
 
 from mlopt.diagnostics import InputError, Place
+from mlopt.frontend.onnx.weightless import Span, without_weights
 
 
 @dataclass(frozen=True)
 class OnnxModel:
     """A model that has been read and checked.
 
-    `path` is the file it came from, if any: external data lies beside it. Functions of the model are inlined.
+    `path` is the file it came from, if any: external data lies beside it. `spans` has the places in that file of
+    the data of large initializers, by their names: `proto` does not hold them.
     """
 
     proto: ModelProto
     path: Path | None
+    spans: Mapping[str, Span] = field(default_factory=dict[str, Span])
 
     @property
     def graph(self) -> GraphProto:
@@ -66,11 +69,7 @@ def read_model(source: str | Path | ModelProto) -> OnnxModel:
     `InputError` if the file is missing, is no ONNX or is truncated, or if the model's values are not each
     defined once and before they are used.
     """
-    if isinstance(source, ModelProto):
-        model = OnnxModel(source, None)
-    else:
-        path = Path(source)
-        model = OnnxModel(_parse(path), path)
+    model = OnnxModel(source, None) if isinstance(source, ModelProto) else _parse(Path(source))
     _check_model(model)
     return model
 
@@ -80,7 +79,7 @@ def inline_functions(model: OnnxModel) -> OnnxModel:
     if not model.proto.functions:
         return model
     try:
-        inlined = OnnxModel(inline_local_functions(model.proto), model.path)
+        inlined = OnnxModel(inline_local_functions(model.proto), model.path, model.spans)
     except (RuntimeError, ValueError, EncodeError) as error:
         message = f"can't inline the functions of the model: {_first_line(error)}"
         raise InputError(message, place=model.place()) from error
@@ -88,12 +87,12 @@ def inline_functions(model: OnnxModel) -> OnnxModel:
     return inlined
 
 
-def _parse(path: Path) -> ModelProto:
+def _parse(path: Path) -> OnnxModel:
     place = Place(str(path))
     if path.is_dir():
         raise InputError("expected an ONNX model, found a directory", place=place)
     try:
-        data = path.read_bytes()
+        data, spans = without_weights(path)
     except FileNotFoundError as error:
         raise InputError("expected an ONNX model, found no such file", place=place) from error
     except OSError as error:
@@ -107,7 +106,8 @@ def _parse(path: Path) -> ModelProto:
         raise InputError(
             "expected an ONNX model, found a truncated file or another format", place=place
         ) from error
-    return proto
+    initializers = proto.graph.initializer
+    return OnnxModel(proto, path, {initializers[index].name: span for index, span in spans.items()})
 
 
 def _check_model(model: OnnxModel) -> None:

@@ -15,12 +15,16 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from mlopt.diagnostics import InputError, Place, UnsupportedError
+from mlopt.frontend.onnx.weightless import Span
 
 
-def tensor_array(tensor: TensorProto, model_path: Path | None, place: Place) -> np.ndarray:
+def tensor_array(
+    tensor: TensorProto, model_path: Path | None, place: Place, span: Span | None = None
+) -> np.ndarray:
     """The value of a tensor: a read-only memory map for external data, an array of its own otherwise.
 
-    `model_path` is the model's file, or None for a model in memory (which can't have external data).
+    `model_path` is the model's file, or None for a model in memory (which can't have external data). `span` is
+    where the data are in that file, if they were not read with the model.
     `InputError` if type, shape and data don't fit, `UnsupportedError` for strings and sub-byte types.
     """
     dtype = tensor_dtype(tensor, place)
@@ -31,10 +35,16 @@ def tensor_array(tensor: TensorProto, model_path: Path | None, place: Place) -> 
     if tensor.data_location == TensorProto.EXTERNAL:
         return _external_array(tensor, dtype, model_path, place)
     expected = prod(tensor.dims) * dtype.itemsize
-    if tensor.HasField("raw_data") and len(tensor.raw_data) != expected:
-        raise InputError(
-            f"{_what(tensor)}: expected {expected} bytes of data, found {len(tensor.raw_data)}", place=place
-        )
+    if span is not None or tensor.HasField("raw_data"):
+        found = len(tensor.raw_data) if span is None else span.length
+        if found != expected:
+            message = f"{_what(tensor)}: expected {expected} bytes of data, found {found}"
+            raise InputError(message, place=place)
+    if span is not None:
+        data = span.read()
+        if data.nbytes != expected:
+            raise InputError(f"{_what(tensor)}: its data were cut while the model was read", place=place)
+        return data.view(dtype).reshape(tuple(tensor.dims))
     try:
         return numpy_helper.to_array(tensor)
     except (ValueError, TypeError) as error:
