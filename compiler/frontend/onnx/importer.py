@@ -38,6 +38,7 @@ from mlopt.frontend.onnx.tensors import tensor_array
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to_numpy_dtype
 from mlopt.ir.names import set_name
+from mlopt.ir.verifier import first_sentence
 
 _SMALL = 64
 """Elements: constants of no more stand in the IR, and computed values of no more are evaluated on demand."""
@@ -114,7 +115,7 @@ class _GraphImport:
         try:
             produced = function(Node(proto, operands, opset, self))
         except VerifyException as error:
-            raise self.error(proto, f"{proto.op_type}: {_first_line(error)}") from error
+            raise self.error(proto, f"{proto.op_type}: {first_sentence(error)}") from error
         results = [produced] if isinstance(produced, SSAValue) else produced
         for name, value in zip(proto.output, results, strict=False):
             if name:
@@ -240,7 +241,3 @@ def _statistics_attribute(statistics: ImportedStatistics) -> DictionaryAttr:
             "by_name": DictionaryAttr({name: number(n) for name, n in statistics.by_name.items()}),
         }
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

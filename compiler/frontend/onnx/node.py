@@ -8,7 +8,6 @@ from typing import Protocol, TypeVar
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto
 from xdsl.ir import Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from mlopt.diagnostics import InputError, MloptError, UnsupportedError
 from mlopt.dialects.graph.base import Tensor, tensor_type
@@ -148,10 +147,6 @@ class Node:
         attribute = self._attribute(name, AttributeProto.TENSOR, False)
         return None if attribute is None else self._surroundings.tensor(attribute.t)
 
-    def attribute(self, name: str) -> AttributeProto | None:
-        """An attribute of any kind, or None."""
-        return self._attributes.get(name)
-
     def has(self, name: str) -> bool:
         """Whether the node has this attribute."""
         return name in self._attributes
@@ -188,8 +183,3 @@ class Node:
 def _given(default: _T | None) -> _T:
     assert default is not None
     return default
-
-
-def single_sentence(error: VerifyException) -> str:
-    """The message of a type error, without the IR that xDSL may put after it."""
-    return str(error).strip().partition("\n")[0]
