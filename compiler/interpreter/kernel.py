@@ -52,7 +52,7 @@ def evaluate_module(
 ) -> dict[str, Array]:
     """Evaluate `@main` of a kernel-level module.
 
-    `inputs` are named by the `mlopt.name` of the arguments, or else by their SSA names; the results by
+    `inputs` are named by the `mlopt.name` of the arguments, or else `arg0`, `arg1`, ...; the results by
     theirs, or else `result0`, `result1`, ... Arrays have the shapes of the module and the dtypes of its
     interface: unsigned where `mlopt.dtype` says so. `runtime` holds the functions that `kernel.call`
     may call.
@@ -69,7 +69,7 @@ def evaluate_module(
         zip(block.args, _interface(main.arg_attrs, len(block.args)), strict=True)
     ):
         values[arg] = _input(
-            arg, _text(attributes, "mlopt.name") or arg.name_hint or f"arg{i}", attributes, inputs
+            arg, _text(attributes, "mlopt.name") or f"arg{i}", attributes, inputs
         )
     results = _Evaluator(weights, runtime or {}).evaluate_block(block, values)
     named: dict[str, Array] = {}

@@ -72,7 +72,7 @@ def _signed(x: Array) -> Array:
 
 def _unsigned(x: Array) -> Array:
     """The operand's bits as an unsigned number."""
-    return x.astype(np.uint8) if x.dtype.kind == "b" else x.view(f"u{x.dtype.str[1:]}")
+    return x.astype(np.uint8) if x.dtype.kind == "b" else x.view(f"u{x.dtype.itemsize}")
 
 
 def _wrapped(x: Array, like: Array) -> Array:

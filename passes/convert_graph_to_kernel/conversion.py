@@ -18,7 +18,7 @@ from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name, set_name
 from mlopt.passes.convert_graph_to_kernel.launch import Launch
-from mlopt.passes.convert_graph_to_kernel.scalars import Number, signless
+from mlopt.passes.convert_graph_to_kernel.scalars import Number, signless_type
 from mlopt.weights import WeightStore
 
 MAX_DENSE_ELEMENTS = 64
@@ -43,11 +43,6 @@ def converts(
         return function
 
     return register
-
-
-def signless_type(type: Tensor) -> Tensor:
-    """A tensor type with the element type it has below the graph level."""
-    return TensorType(signless(type.element_type), type.get_shape())
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:

@@ -37,7 +37,8 @@ from mlopt.passes.convert_graph_to_kernel import (
 from mlopt.passes.convert_graph_to_kernel import (
     reduction as _reduction,
 )
-from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, signless_type
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion
+from mlopt.passes.convert_graph_to_kernel.scalars import signless_type
 from mlopt.passmanager import Condition, Pass, no_ops_of
 
 FAMILIES = (

@@ -24,7 +24,7 @@ from mlopt.dialects.kernel import (
     tensor_type,
 )
 from mlopt.ir.names import set_name
-from mlopt.passes.convert_graph_to_kernel.scalars import Number, Scalars, number_attr
+from mlopt.passes.convert_graph_to_kernel.scalars import Number, Scalars, number_attr, signless_type
 
 Index: TypeAlias = LinearExpr | str | int
 """What stands in one axis of an access: an expression, a dimension by its name, or a constant."""
@@ -123,7 +123,7 @@ class Launch:
         """The argument for a graph-level tensor from outside; `name` is for the reader."""
         outside = self._convert(value)
         if outside not in self._ins:
-            arg = self._block.insert_arg(outside.type, len(self._ins), self._location)
+            arg = self._block.insert_arg(signless_type(tensor_type(outside)), len(self._ins), self._location)
             set_name(arg, name)
             self._ins[outside] = arg
         return self._ins[outside]

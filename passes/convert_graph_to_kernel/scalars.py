@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, f32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, TensorType, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mlopt.dialects.graph.base import is_bool, is_float, is_unsigned
+from mlopt.dialects.graph.base import Tensor, is_bool, is_float, is_unsigned
 
 Number: TypeAlias = int | float
 Relation: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
@@ -18,6 +18,11 @@ Relation: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 def signless(element: Attribute) -> Attribute:
     """The element type below the graph level: `iN` for `uiN`, others as they are."""
     return IntegerType(integer_type(element).bitwidth) if is_unsigned(element) else element
+
+
+def signless_type(type: Tensor) -> Tensor:
+    """A tensor type with the element type it has below the graph level."""
+    return TensorType(signless(type.element_type), type.get_shape())
 
 
 def accumulator(element: Attribute) -> Attribute:
