@@ -38,6 +38,14 @@ class OptionValueError(ValueError):
     """A text that is no value of an option's type; the message says what was expected."""
 
 
+class OptionError(PipelineError):
+    """An option of a pass that is unknown or has no such value; `option` is its name as given."""
+
+    def __init__(self, message: str, option: str):
+        super().__init__(message)
+        self.option = option
+
+
 def pass_options(pass_class: type[Pass]) -> tuple[Option, ...]:
     """The options of a pass, in the order of its fields."""
     hints = get_type_hints(pass_class)
@@ -61,7 +69,8 @@ def pass_options(pass_class: type[Pass]) -> tuple[Option, ...]:
 def make_pass(pass_class: type[Pass], values: Mapping[str, str | None]) -> Pass:
     """A pass with options from text (None: the option was given without a value, which means true).
 
-    Raises `PipelineError` for an unknown or missing option, or a value that its type can't hold.
+    Raises `PipelineError` for a missing option or a combination that the pass refuses, and `OptionError` for an
+    unknown option or a value that its type can't hold.
     """
     options = {option.name: option for option in pass_options(pass_class)}
     arguments: dict[str, Any] = {}
@@ -69,11 +78,13 @@ def make_pass(pass_class: type[Pass], values: Mapping[str, str | None]) -> Pass:
         option = options.get(given.replace("_", "-"))
         if option is None:
             known = ", ".join(options) or "none"
-            raise PipelineError(f"pass '{pass_class.name}': no such option {given} (its options: {known})")
+            message = f"pass '{pass_class.name}': no such option {given} (its options: {known})"
+            raise OptionError(message, given)
         try:
             arguments[option.field] = parse_value("true" if text is None else text, option.type)
         except OptionValueError as error:
-            raise PipelineError(f"pass '{pass_class.name}': option '{option.name}' {error}") from None
+            message = f"pass '{pass_class.name}': option '{option.name}' {error}"
+            raise OptionError(message, given) from None
     missing = [
         option.name for option in options.values() if option.required and option.field not in arguments
     ]

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from mlopt.diagnostics import PipelineError, Place
 from mlopt.passmanager.base import Pass
-from mlopt.passmanager.options import make_pass, options_text
+from mlopt.passmanager.options import OptionError, make_pass, options_text
 
 ANY = "any"
 """The anchor that stands for every isolated operation."""
@@ -160,11 +160,10 @@ class _PipelineParser:
         self._check_anchor(pass_class, anchor, start)
         try:
             return make_pass(pass_class, values)
+        except OptionError as error:
+            self._fail(error.message, positions[error.option], error)
         except PipelineError as error:
-            at = next(
-                (position for key, position in positions.items() if key in error.message.split()), start
-            )
-            self._fail(error.message, at, error)
+            self._fail(error.message, start, error)
 
     def _check_anchor(self, pass_class: type[Pass], anchor: str, start: int) -> None:
         if pass_class.anchor is not None and anchor not in (ANY, pass_class.anchor):
