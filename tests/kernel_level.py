@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+
+from mlopt.dialects import graph
 from mlopt.dialects.graph import GraphOp
 from mlopt.interpreter import graph as graph_interpreter
 from mlopt.interpreter import kernel as kernel_interpreter
@@ -12,11 +17,7 @@ from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import array_to_dense, from_numpy_dtype
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module
-from mlopt.dialects import graph
 from mlopt.passes.convert_graph_to_kernel import ConvertGraphToKernelPass
-from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
 
 Build = Callable[..., GraphOp]
 

@@ -68,9 +68,7 @@ def evaluate_module(
     for i, (arg, attributes) in enumerate(
         zip(block.args, _interface(main.arg_attrs, len(block.args)), strict=True)
     ):
-        values[arg] = _input(
-            arg, _text(attributes, "mlopt.name") or f"arg{i}", attributes, inputs
-        )
+        values[arg] = _input(arg, _text(attributes, "mlopt.name") or f"arg{i}", attributes, inputs)
     results = _Evaluator(weights, runtime or {}).evaluate_block(block, values)
     named: dict[str, Array] = {}
     for i, (result, attributes) in enumerate(

@@ -83,7 +83,7 @@ def evaluate_structured(op: StructuredOp, values: Values) -> list[Array]:
         else:
             new = _evaluate_body(op.body, box, [*_gather_ins(op, box, values), *olds], values)
         for out, index, result in zip(outs, writes, new, strict=True):
-            out[index] = result
+            out[index] = result if index else result.reshape(())
     return outs
 
 

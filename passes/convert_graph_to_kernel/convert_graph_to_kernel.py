@@ -88,20 +88,19 @@ def _replace_operands(op: Operation, conversion: Conversion) -> None:
 
 def _make_signless(root: Operation) -> bool:
     """Give what is left of unsigned tensors signless types, and functions the attributes that tell; True if changed."""
+    functions = [op for op in root.walk() if isinstance(op, FuncOp)]
+    for function in functions:
+        _mark_interface(function)
     changed = False
-    for op in list(root.walk()):
-        if isinstance(op, FuncOp):
-            _mark_interface(op)
-        for value in (
-            *op.results,
-            *(arg for region in op.regions for block in region.blocks for arg in block.args),
-        ):
+    for op in root.walk():
+        arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
+        for value in (*op.results, *arguments):
             type = _unsigned_tensor(value.type)
             if type is not None:
                 Rewriter.replace_value_with_new_type(value, signless_type(type))
                 changed = True
-        if isinstance(op, FuncOp):
-            op.update_function_type()
+    for function in functions:
+        function.update_function_type()
     return changed
 
 
