@@ -40,8 +40,9 @@ from mlopt.passes.kernel.fusion_groups import (
     movement_obstacle,
     producers_of,
 )
+from mlopt.passes.kernel.hoist_maps import find_hoist, fold_reshapes, hoist
 from mlopt.passes.kernel.launches import Kind, blocks_with_launches, kind_of
-from mlopt.passes.kernel.merge_launches import absorb_into_users, find_hoist, hoist, merge_into
+from mlopt.passes.kernel.merge_launches import absorb_into_users, merge_into
 from mlopt.passes.kernel.simplify_launch import simplify_launch
 from mlopt.passmanager.base import Pass
 
@@ -78,10 +79,11 @@ class _BlockFusion:
         self.names: dict[LaunchOp, tuple[str, ...]] = {}
 
     def run(self) -> bool:
+        changed = fold_reshapes(self.block)
         launches = [op for op in self.block.ops if isinstance(op, LaunchOp)]
         for number, launch in enumerate(launches):
             self._register(launch, number, (launch.kernel_name.data,))
-        changed = self._simplify_all(launches)
+        changed |= self._simplify_all(launches)
         while self._sweep(launches):
             changed = True
             launches = [op for op in self.block.ops if isinstance(op, LaunchOp)]

@@ -24,6 +24,7 @@ from mlopt.dialects.kernel import (
     StructuredOp,
     YieldOp,
 )
+from mlopt.passes.kernel.hoist_maps import Hoist
 from mlopt.passes.kernel.inline_maps import compose_read, keeps_unit_stride
 from mlopt.passes.kernel.launches import (
     Kind,
@@ -35,7 +36,6 @@ from mlopt.passes.kernel.launches import (
     shape_of,
     structured_reads,
 )
-from mlopt.passes.kernel.merge_launches import Hoist
 
 
 class Rule(Enum):

@@ -9,10 +9,10 @@ from collections.abc import Hashable
 from itertools import chain
 
 from xdsl.dialects import arith
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from mlopt.dialects.kernel import ContractOp, LaunchOp, MapOp, ReduceOp, StructuredOp
+from mlopt.dialects.kernel import ContractOp, IndexOp, LaunchOp, MapOp, ReduceOp, StructuredOp
 from mlopt.passes.kernel.align_layouts import align_layout, drop_copy
 from mlopt.passes.kernel.inline_maps import inline_producer
 from mlopt.passes.kernel.launches import drop_in, drop_read, reads_of
@@ -82,12 +82,13 @@ def drop_unused_reads(op: StructuredOp) -> bool:
 
 
 def merge_constants(block: Block) -> bool:
-    """Keep the first of equal `arith.constant` ops of a block (bit for bit: 0.0 is not -0.0)."""
+    """Keep the first of equal constants (bit for bit: 0.0 is not -0.0) and of equal positions of a block."""
     changed = False
-    seen: dict[Attribute, SSAValue] = {}
+    seen: dict[tuple[type[Operation], Attribute], SSAValue] = {}
     for op in list(block.ops):
-        if isinstance(op, arith.ConstantOp):
-            first = seen.setdefault(op.value, op.result)
+        if isinstance(op, arith.ConstantOp | IndexOp):
+            value = op.value if isinstance(op, arith.ConstantOp) else op.dim
+            first = seen.setdefault((type(op), value), op.result)
             if first is not op.result:
                 op.result.replace_all_uses_with(first)
                 block.erase_op(op)
