@@ -55,8 +55,8 @@ def emit_structured(
 ) -> None:
     """Emit `op` on the buffers of its operands; nothing if its iteration space is empty.
 
-    `values` maps what the body captures to the function's values; `in_place` says for each out whether it overwrites
-    its operand's own buffer.
+    `values` maps what the body captures to the function's values, and gets those of the body; `in_place` says for
+    each out whether it overwrites its operand's own buffer.
     """
     if 0 in op.extents:
         return
@@ -114,26 +114,33 @@ def _narrow(
 ) -> tuple[SSAValue, Access]:
     """The part of the buffer that is accessed, and the access of that part."""
     shape = type_of(buffer).get_shape()
-    offsets: list[SSAValue | int] = []
+    if 0 in shape:
+        return buffer, access
+    offsets: list[int] = []
     sizes: list[int] = []
-    strides: list[SSAValue | int] = []
+    strides: list[int] = []
     rows: list[LinearExpr] = []
-    for row in access.rows:
+    for extent, row in zip(shape, access.rows, strict=True):
         low, high = row.range(extents)
-        dim = row.single_dim
-        stride = abs(row.coefficients[dim]) if dim is not None and extents[dim] > 1 else 1
-        if (dim is not None and extents[dim] == 1) or (dim is not None and row.coefficients[dim] > 0):
-            row = LinearExpr.dim(dim, access.num_dims)
-        elif dim is not None:
-            row = LinearExpr.dim(dim, access.num_dims, scale=-1, offset=extents[dim] - 1)
-        else:
+        dim, stride = row.single_dim, 1
+        if len(row.dims) > 1:
+            # A window may leave elements at the end unread; only what lies before it is cut off.
+            high = high if low else extent - 1
             row = LinearExpr(row.coefficients, row.constant - low)
+        elif dim is None:
+            row = LinearExpr(row.coefficients)
+        elif extents[dim] == 1:
+            row = LinearExpr.dim(dim, access.num_dims)
+        else:
+            stride = abs(row.coefficients[dim])
+            mirrored = row.coefficients[dim] < 0
+            row = LinearExpr.dim(
+                dim, access.num_dims, scale=-1 if mirrored else 1, offset=extents[dim] - 1 if mirrored else 0
+            )
         offsets.append(low)
         sizes.append((high - low) // stride + 1)
         strides.append(stride)
         rows.append(row)
-    if 0 in shape:
-        return buffer, access
     return emitter.slice(buffer, offsets, sizes, strides), Access(access.num_dims, tuple(rows))
 
 
@@ -230,11 +237,10 @@ def _emit_body(
     emitter: Emitter,
     op: kernel.StructuredOp,
     elements: dict[int, SSAValue],
-    values: dict[SSAValue, SSAValue],
+    mapping: dict[SSAValue, SSAValue],
 ) -> None:
-    """The scalar body, with loads from tensors as loads from their buffers."""
-    mapping = dict(values)
-    mapping |= {argument: elements[i] for i, argument in enumerate(op.body.args) if i in elements}
+    """The scalar body, with loads from tensors as loads from their buffers; its values are added to `mapping`."""
+    mapping.update((argument, elements[i]) for i, argument in enumerate(op.body.args))
     for inner in op.body.ops:
         emitter.location = inner.location
         if isinstance(inner, kernel.YieldOp):

@@ -31,7 +31,10 @@ def lower(text: str, *passes: str, context: CompilerContext | None = None) -> Mo
 
 
 def check(
-    text: str, inputs: Mapping[str, Array], want: Mapping[str, Array], weights: Mapping[str, Array] | None = None
+    text: str,
+    inputs: Mapping[str, Array],
+    want: Mapping[str, Array],
+    weights: Mapping[str, Array] | None = None,
 ) -> str:
     """Lower step by step and compare the outputs after each step; returns the final text."""
     for count in range(1, len(MEMREF_PASSES) + 1):
@@ -39,5 +42,7 @@ def check(
         got = run_memref(module, inputs, weights or {})
         assert got.keys() == want.keys()
         for name, value in want.items():
-            np.testing.assert_array_equal(got[name], value, err_msg=f"{name} after {MEMREF_PASSES[count - 1]}")
+            np.testing.assert_array_equal(
+                got[name], value, err_msg=f"{name} after {MEMREF_PASSES[count - 1]}"
+            )
     return print_module(module)

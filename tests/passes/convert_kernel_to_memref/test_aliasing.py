@@ -17,7 +17,9 @@ def f32(*values: object) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-def launch(result: str, ins: str, outs: str, types: str, bounds: str, maps: tuple[str, str], body: str) -> str:
+def launch(
+    result: str, ins: str, outs: str, types: str, bounds: str, maps: tuple[str, str], body: str
+) -> str:
     """A launch of one map on `%A`, `%B`, ... into `%O`; `body` computes `%r` from the elements `%a`, `%b`, `%o`."""
     operands = [name.strip() for name in ins.split(",")]
     kinds = [kind.strip() for kind in types.split(";")]
@@ -51,8 +53,17 @@ def test_storage_is_not_reused_while_a_view_of_it_lives() -> None:
   %e1 = tensor.empty() : {t}
   {launch("%right", "%x", "%e1", f"{t}; {t}", "m = 5, n = 8", elementwise, ADD_CONSTANT.format("0.125"))}
   %e2 = tensor.empty() : {t}
-  {launch("%y", "%left, %right", "%e2", f"{t}; {t}; {t}", "m = 5, n = 8", ("%A[m, n], %B[m, n]", "%O[m, n]"),
-          "%r = arith.addf %a, %b : f32")}
+  {
+        launch(
+            "%y",
+            "%left, %right",
+            "%e2",
+            f"{t}; {t}; {t}",
+            "m = 5, n = 8",
+            ("%A[m, n], %B[m, n]", "%O[m, n]"),
+            "%r = arith.addf %a, %b : f32",
+        )
+    }
   func.return %y : {t}
 }}"""
     check(text, {"x": np.zeros((5, 8), np.float32)}, {"y": np.full((5, 8), 0.375, np.float32)})
@@ -137,7 +148,9 @@ def test_outputs_that_alias_one_another() -> None:
     module = lower(text)
     first, second = (run_memref(module, {"x": f32(0, v, 0, v).reshape(2, 2)}) for v in (1, 2))
     assert first["y1"][0, 1] == 1 and second["y1"][0, 1] == 2
-    assert not any(np.shares_memory(first[a], first[b]) for a, b in (("y1", "y2"), ("y2", "y3"), ("y1", "y3")))
+    assert not any(
+        np.shares_memory(first[a], first[b]) for a, b in (("y1", "y2"), ("y2", "y3"), ("y1", "y3"))
+    )
 
 
 IN_PLACE_SQUARE = """func.func @main(%x: tensor<2x2xf32> {mlopt.name = "x"}) -> (tensor<2x2xf32> {mlopt.name = "y"}) {
@@ -176,7 +189,9 @@ IN_PLACE_SQUARE = """func.func @main(%x: tensor<2x2xf32> {mlopt.name = "x"}) -> 
 
 def test_operands_that_are_the_same_buffer() -> None:
     """born-ml/born PR 55: t = x + 1, q = t * t in place, y = q + transposed q: in place is legal for q, not for y."""
-    final = check(IN_PLACE_SQUARE, {"x": f32(0, 1, 2, 3).reshape(2, 2)}, {"y": f32(2, 13, 13, 32).reshape(2, 2)})
+    final = check(
+        IN_PLACE_SQUARE, {"x": f32(0, 1, 2, 3).reshape(2, 2)}, {"y": f32(2, 13, 13, 32).reshape(2, 2)}
+    )
     assert final.count("memref.copy") == 1
 
 
@@ -232,7 +247,15 @@ def test_concat_of_an_operand_used_twice() -> None:
     t, wide = "tensor<2x2xf32>", "tensor<2x6xf32>"
     elementwise = ("%A[m, n]", "%O[m, n]")
     pieces = [
-        launch(f"%y{i + 1}", piece, f"%y{i}", f"{t}; {wide}", "m = 2, n = 2", ("%A[m, n]", f"%O[m, n + {2 * i}]"), MOVE)
+        launch(
+            f"%y{i + 1}",
+            piece,
+            f"%y{i}",
+            f"{t}; {wide}",
+            "m = 2, n = 2",
+            ("%A[m, n]", f"%O[m, n + {2 * i}]"),
+            MOVE,
+        )
         for i, piece in enumerate(["%u", "%v", "%u"])
     ]
     text = f"""func.func @main(%x: {t} {{mlopt.name = "x"}}) -> ({wide} {{mlopt.name = "y"}}) {{
@@ -245,7 +268,9 @@ def test_concat_of_an_operand_used_twice() -> None:
   func.return %y3 : {wide}
 }}"""
     final = check(
-        text, {"x": f32(1, 2, 3, 4).reshape(2, 2)}, {"y": f32(2, 3, 2, 4, 2, 3, 4, 5, 6, 8, 4, 5).reshape(2, 6)}
+        text,
+        {"x": f32(1, 2, 3, 4).reshape(2, 2)},
+        {"y": f32(2, 3, 2, 4, 2, 3, 4, 5, 6, 8, 4, 5).reshape(2, 6)},
     )
     assert "memref.copy" not in final, "the pieces are written right into the output"
 
@@ -328,8 +353,17 @@ def test_tensors_without_elements() -> None:
   }
   func.return %ab, %bw, %sum : tensor<2x3xf32>, tensor<0x2xf32>, tensor<f32>
 }"""
-    inputs = {"a": np.zeros((2, 0), "f"), "b": np.zeros((0, 3), "f"), "w": np.ones((3, 2), "f"), "d": np.zeros((0, 4), "f")}
-    want = {"ab": np.zeros((2, 3), np.float32), "bw": np.zeros((0, 2), np.float32), "sum": np.array(0, np.float32)}
+    inputs = {
+        "a": np.zeros((2, 0), "f"),
+        "b": np.zeros((0, 3), "f"),
+        "w": np.ones((3, 2), "f"),
+        "d": np.zeros((0, 4), "f"),
+    }
+    want = {
+        "ab": np.zeros((2, 3), np.float32),
+        "bw": np.zeros((0, 2), np.float32),
+        "sum": np.array(0, np.float32),
+    }
     check(text, inputs, want)
 
 
