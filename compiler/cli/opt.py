@@ -188,6 +188,7 @@ class _Run:
         """Write the result: to stdout what there is, to a file all or nothing."""
         if self.arguments.output == "-":
             sys.stdout.write(text)
+            sys.stdout.flush()
         elif not failed:
             path = Path(self.arguments.output)
             if _is_replaceable(path):

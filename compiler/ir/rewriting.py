@@ -16,11 +16,11 @@ from xdsl.folder import Folder
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriterListener, RewritePattern
 from xdsl.traits import ConstantLike, HasFolder
-from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.worklist import Worklist
 
 from mlopt.diagnostics import PassFailure
+from mlopt.ir.effects import is_dead
 from mlopt.ir.locations import fuse_locations, place_of_op
 from mlopt.ir.names import copy_name
 
@@ -123,7 +123,7 @@ class _Driver:
         """Rewrite one operation if something applies; returns whether it did."""
         rewriter = PatternRewriter(op)
         rewriter.extend_from_listener(self.listener)
-        if self.dce and is_trivially_dead(op):
+        if self.dce and is_dead(op):
             rewriter.erase(op)
             return True
         self.match = _Match(op)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, OpResult, Region
-from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from xdsl.utils.worklist import Worklist
 
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dominance import reachable_blocks
+from mlopt.ir.effects import is_dead
 from mlopt.passmanager.base import Pass
 
 
@@ -41,7 +41,7 @@ def erase_dead_ops(root: Operation) -> int:
     erased = 0
     while worklist:
         op = worklist.pop()
-        if not is_trivially_dead(op):
+        if not is_dead(op):
             continue
         inside = list(op.walk())
         for nested in inside:
