@@ -29,6 +29,8 @@ def simplify_gather(op: graph.GatherOp | graph.GatherNdOp, indices: np.ndarray) 
         return []
     every = [ranges.get(axis, (0, size, 1)) for axis, size in enumerate(shape)]
     sliced = graph.SliceOp(op.input, [r[0] for r in every], [r[1] for r in every], [r[2] for r in every])
+    if sliced.result.type == op.result.type:
+        return [sliced]
     return [sliced, graph.ReshapeOp(sliced, shape_of(op.result))]
 
 
