@@ -9,7 +9,10 @@ changes:
    - into maps (bias, residual, activation, cast, transpose), if these read the result element by element, each once;
    - maps into what reads them, but not into a contraction, which would repeat them for every product;
    - reductions of rows into reductions of the same rows.
-3. A map of one tensor (scale, activation) moves above the reshape that it reads, where rule 2 applies to it.
+3. A map of tensors of one shape and scalars (scale, activation, residual), or a transpose of axes that are reshaped
+   together, moves above the reshape that it reads, where rule 2 applies to it.
+
+Reshapes of reshapes are folded, so that they hide nothing.
 
 Inside a merged launch maps become one map, so that intermediates vanish, and transposed intermediates are built
 transposed. A launch keeps one contraction at most, no reductions beside it, and at most `max-ops` ops.

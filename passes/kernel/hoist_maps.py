@@ -1,8 +1,8 @@
 """Moving maps and transposes above the reshapes that they read, to where they can be merged.
 
-A map of one tensor does the same to every element, whatever the shape; a transpose of axes that a reshape only merges
-is a transpose of what they were merged from. So the scale of attention, behind a reshape and a transpose of the
-projected queries, gets back to the projection, and transposes with a reshape between them become one.
+A map of tensors of one shape does the same to every element, whatever the shape; a transpose of axes that a reshape
+only merges is a transpose of what they were merged from. So the scale of attention, behind a reshape and a transpose
+of the projected queries, gets back to the projection, and transposes with a reshape between them become one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from mlopt.dialects.kernel import NO_PAD, Access, LaunchOp, LinearExpr, MapOp, ReshapeOp, YieldOp, tensor_type
 from mlopt.ir.names import copy_name
@@ -23,7 +23,6 @@ from mlopt.passes.kernel.launches import (
     only_map,
     reads_of,
     shape_of,
-    structured_reads,
 )
 
 
@@ -45,46 +44,61 @@ class Hoist:
 
 
 def find_hoist(launch: LaunchOp) -> Hoist | None:
-    """What of a launch can move above the reshape that it reads, if all of it can.
+    """What of a launch can move above a reshape that it reads, if all of it can.
 
-    Either a map of one tensor and scalars: it must read all of the tensor, each element once, and neither positions
-    nor old contents. Or a transpose that moves axes only together with those that the reshape makes of one, or makes
-    into one. The reshape, and the result of the launch above it, must not be used otherwise.
+    Either a map of tensors of one shape and of scalars: it must read all of each tensor, each element once, all in
+    the same order, and neither positions nor old contents; the other tensors are reshaped, which costs nothing. Or a
+    transpose that moves axes only together with those that the reshape makes of one, or makes into one. The reshape,
+    and the result of the launch above it, must not be used otherwise.
     """
     op = only_map(launch)
     if op is None or len(launch.ins) != len(op.ins) or 0 in op.extents:
         return None
-    tensors = [i for i, value in enumerate(launch.ins) if any(size != 1 for size in shape_of(value))]
-    if len(tensors) != 1 or any(read.pad != NO_PAD for read in reads_of(op)):
+    for operand, value in enumerate(op.ins):
+        assert isinstance(value, BlockArgument)
+        source = launch.ins[value.index]
+        if (
+            any(size != 1 for size in shape_of(source))
+            and (above := _reshaped_launch(launch, source)) is not None
+        ):
+            found = Hoist(launch, op, operand, *above)
+            if op.is_movement:
+                return _transpose_above(found)
+            if _commutes(found):
+                return found
+    return None
+
+
+def _reshaped_launch(launch: LaunchOp, value: SSAValue) -> tuple[ReshapeOp, LaunchOp] | None:
+    """The reshape that `value` is and the launch whose only result it reshapes, if nothing else uses the two."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, ReshapeOp):
         return None
-    value = launch.ins[tensors[0]]
-    reads = structured_reads(launch.body.args[tensors[0]])
-    if (
-        reads is None
-        or len(reads) != 1
-        or not isinstance(value, OpResult)
-        or not isinstance(value.op, ReshapeOp)
-    ):
-        return None
-    reshape, operand = value.op, reads[0][1]
+    reshape = value.op
     producer = reshape.source.owner
     if (
         not isinstance(producer, LaunchOp)
-        or any(above.parent is not launch.parent for above in (reshape, producer))
+        or any(op.parent is not launch.parent for op in (reshape, producer))
         or not is_sole_user(launch, value)
         or not is_sole_user(reshape, reshape.source)
         or len(producer.res) != 1
     ):
         return None
-    found = Hoist(launch, op, operand, reshape, producer)
-    return _transpose_above(found) if op.is_movement else found if _commutes(found) else None
+    return reshape, producer
 
 
 def _commutes(found: Hoist) -> bool:
-    """Whether the map is scalar arithmetic on each element of the tensor: no positions, captures, old contents."""
+    """Whether the map is scalar arithmetic on elements at the same place of each tensor, and on scalars."""
     op = found.map
+    reads = reads_of(op)
+    chosen = reads[found.operand].access.without_unit_dims(op.extents)
+    for read in reads:
+        is_scalar = all(size == 1 for size in shape_of(read.value))
+        if read.pad != NO_PAD or not (is_scalar or read.access.without_unit_dims(op.extents) == chosen):
+            return False
+        if not is_scalar and shape_of(read.value) != shape_of(found.reshape.result):
+            return False
     return (
-        reads_of(op)[found.operand].access.is_permutation(shape_of(found.reshape.result), op.extents)
+        reads[found.operand].access.is_permutation(shape_of(found.reshape.result), op.extents)
         and op.out_accesses[0].is_permutation(shape_of(op.res[0]), op.extents)
         and all(argument.first_use is None for argument in op.body.args[len(op.ins) :])
         and not any(
@@ -180,6 +194,9 @@ def hoist(found: Hoist) -> tuple[LaunchOp, LaunchOp | None]:
     result.replace_all_uses_with(value)
     erase_with_destinations(launch)
     block.erase_op(reshape)
+    for value in above.ins:
+        if isinstance(value.owner, ReshapeOp) and value.owner.parent is block:
+            fold_reshape(value.owner)
     for use in list(below.result.uses):
         if isinstance(use.operation, ReshapeOp):
             fold_reshape(use.operation)
@@ -191,7 +208,7 @@ def _map_above(found: Hoist) -> LaunchOp:
     old, launch = found.map, found.launch
     shape = shape_of(found.reshape.source)
     rank = len(shape)
-    ins = [found.reshape.source if value is found.reshape.result else value for value in launch.ins]
+    ins = [_above_reshape(found, value) for value in launch.ins]
     out = tensor.EmptyOp((), TensorType(tensor_type(launch.res[0]).element_type, shape)).tensor
     block = _launch_block(launch, ins, out)
     for constant in [op for op in launch.body.ops if isinstance(op, arith.ConstantOp)]:
@@ -199,8 +216,12 @@ def _map_above(found: Hoist) -> LaunchOp:
         block.add_op(constant)
     arguments: dict[SSAValue, SSAValue] = dict(zip(launch.body.args, block.args, strict=True))
     reads = reads_of(old)
-    accesses = [Access(rank, tuple(LinearExpr((0,) * rank) for _ in read.access.rows)) for read in reads]
-    accesses[found.operand] = Access.identity(rank)
+    accesses = [
+        Access.identity(rank)
+        if shape_of(arguments[read.value]) == shape
+        else Access(rank, tuple(LinearExpr((0,) * rank) for _ in read.access.rows))
+        for read in reads
+    ]
     new = MapOp(
         {f"d{d}": size for d, size in enumerate(shape)},
         [arguments[read.value] for read in reads],
@@ -209,6 +230,21 @@ def _map_above(found: Hoist) -> LaunchOp:
         old.detach_region(old.region),
     )
     return _finish(launch.kernel_name.data, ins, out, block, new, old)
+
+
+def _above_reshape(found: Hoist, value: SSAValue) -> SSAValue:
+    """What the map reads above the reshape in place of `value`: what is reshaped, another tensor reshaped back."""
+    if value is found.reshape.result:
+        return found.reshape.source
+    if all(size == 1 for size in shape_of(value)):
+        return value
+    back = ReshapeOp(value, shape_of(found.reshape.source))
+    back.location = found.reshape.location
+    copy_name(value, back.result)
+    block = found.launch.parent
+    assert block is not None
+    block.insert_op_before(back, found.launch)
+    return back.result
 
 
 def _movement_above(found: Hoist) -> LaunchOp:
