@@ -107,7 +107,8 @@ def test_an_input_that_is_an_output_is_copied() -> None:
     """microsoft/onnxruntime#21922: outputs x and x + 10; the first is memory of its own."""
     t = "tensor<3xf32>"
     add_ten = launch("%y", "%x", "%e", f"{t}; {t}", "n = 3", ("%A[n]", "%O[n]"), ADD_CONSTANT.format("10.0"))
-    text = f"""func.func @main(%x: {t} {{mlopt.name = "x"}}) -> ({t} {{mlopt.name = "same"}}, {t} {{mlopt.name = "y"}}) {{
+    text = f"""func.func @main(%x: {t} {{mlopt.name = "x"}})
+    -> ({t} {{mlopt.name = "same"}}, {t} {{mlopt.name = "y"}}) {{
   %e = tensor.empty() : {t}
   {add_ten}
   func.return %x, %y : {t}, {t}
@@ -315,7 +316,8 @@ def test_a_buffer_from_outside_of_a_loop_is_not_overwritten_in_it() -> None:
 def test_branches_that_only_reshape() -> None:
     """apache/tvm#20191: both branches are the identity through two reshapes."""
     for condition in ("true", "false"):
-        text = f"""func.func @main(%x: tensor<2x2xf32> {{mlopt.name = "x"}}) -> (tensor<2x2xf32> {{mlopt.name = "y"}}) {{
+        text = f"""func.func @main(%x: tensor<2x2xf32> {{mlopt.name = "x"}})
+    -> (tensor<2x2xf32> {{mlopt.name = "y"}}) {{
   %c = arith.constant {condition}
   %y = scf.if %c -> (tensor<2x2xf32>) {{
     %f = kernel.reshape %x : tensor<2x2xf32> to tensor<4xf32>
@@ -331,7 +333,7 @@ def test_branches_that_only_reshape() -> None:
 
 
 def test_tensors_without_elements() -> None:
-    """microsoft/onnxruntime#4559: [2, 0] @ [0, 3] is zeros, [0, 3] @ [3, 2] is empty, concat with nothing, sum of [0, 4]."""
+    """microsoft/onnxruntime#4559: [2, 0] @ [0, 3] is zeros, [0, 3] @ [3, 2] is empty, the sum of [0, 4] is 0."""
     text = """func.func @main(%a: tensor<2x0xf32> {mlopt.name = "a"}, %b: tensor<0x3xf32> {mlopt.name = "b"},
                            %w: tensor<3x2xf32> {mlopt.name = "w"}, %d: tensor<0x4xf32> {mlopt.name = "d"})
     -> (tensor<2x3xf32> {mlopt.name = "ab"}, tensor<0x2xf32> {mlopt.name = "bw"}, tensor<f32> {mlopt.name = "sum"}) {

@@ -1,4 +1,4 @@
-"""What `convert-kernel-to-memref` makes: the interface of `@main`, functions shared by equal launches, windows, places."""
+"""What `convert-kernel-to-memref` makes: the interface of `@main`, functions of launches, windows, places."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ func.func @main(%x: tensor<1x3x7x7xf32> {mlopt.name = "input:0"}, %ids: tensor<5
       kernel.yield %a : f32
     }
     %1 = kernel.contract bounds [n = 1, k = 4, h = 4, w = 4, c = 3, kh = 3, kw = 3]
-      ins(%X[n, c, 2 * h + kh - 1, 2 * w + kw - 1] pad 0.0 : f32, %W[k, c, kh, kw] : tensor<1x3x7x7xf32>, tensor<4x3x3x3xf32>)
+      ins(%X[n, c, 2 * h + kh - 1, 2 * w + kw - 1] pad 0.0 : f32, %W[k, c, kh, kw]
+          : tensor<1x3x7x7xf32>, tensor<4x3x3x3xf32>)
       outs(%0[n, k, h, w] : tensor<1x4x4x4xf32>)
     kernel.yield %1 : tensor<1x4x4x4xf32>
   } -> tensor<1x4x4x4xf32>
@@ -119,7 +120,8 @@ def test_the_interface_of_main() -> None:
 
 def test_a_weight_that_is_used_twice_is_one_argument_and_dtypes_are_kept() -> None:
     text = """func.func @main(%x: tensor<2xi8> {mlopt.name = "x", mlopt.dtype = "uint8"})
-    -> (tensor<2xf32> {mlopt.name = "y"}, tensor<2x1xf32> {mlopt.name = "z"}, tensor<2xi8> {mlopt.name = "x2", mlopt.dtype = "uint8"}) {
+    -> (tensor<2xf32> {mlopt.name = "y"}, tensor<2x1xf32> {mlopt.name = "z"},
+        tensor<2xi8> {mlopt.name = "x2", mlopt.dtype = "uint8"}) {
   %a = kernel.constant #mlopt.weight<"w"> : tensor<2xf32>
   %b = kernel.constant #mlopt.weight<"w"> : tensor<2x1xf32>
   func.return %a, %b, %x : tensor<2xf32>, tensor<2x1xf32>, tensor<2xi8>

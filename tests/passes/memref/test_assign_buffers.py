@@ -261,5 +261,5 @@ def test_the_verifier_knows_loops() -> None:
     text = print_module(module)
     u, a = f"%u = memref.view %arena[%c{offsets['u']}", f"%u = memref.view %arena[%c{offsets['a']}"
     assert u in text
-    with pytest.raises(VerifyFailure, match="'%a.*' .* and '%u.*' .* overlap"):
+    with pytest.raises(VerifyFailure, match=r"'%a.*' .* and '%u.*' .* overlap"):
         verify_plan(parse_module(text.replace(u, a), make_context()))
