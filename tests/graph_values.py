@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from mlopt.dialects.graph import GraphOp
-from mlopt.interpreter.graph import evaluate
-from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.utils.test_value import create_ssa_value
+
+from mlopt.dialects.graph import GraphOp
+from mlopt.interpreter.graph import evaluate
+from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
 
 
 def value_of(array: np.ndarray) -> SSAValue:

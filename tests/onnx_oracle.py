@@ -11,7 +11,12 @@ from onnx import helper
 
 
 def run_node(
-    op_type: str, inputs: Sequence[np.ndarray | None], *, outputs: int = 1, opset: int = 18, **attributes: object
+    op_type: str,
+    inputs: Sequence[np.ndarray | None],
+    *,
+    outputs: int = 1,
+    opset: int = 18,
+    **attributes: object,
 ) -> list[np.ndarray]:
     """The outputs of one ONNX node for these inputs (None for an optional one that is left out)."""
     names = [f"x{index}" if value is not None else "" for index, value in enumerate(inputs)]

@@ -140,6 +140,8 @@ class InferredOp(GraphOp):
         """
         given = {name: value for name, value in (properties or {}).items() if value is not None}
         types = [tensor_type(SSAValue.get(value).type) for value in _flatten(operands)]
+        for operand_type in types:
+            require_static(operand_type)
         super().__init__(
             operands=[[] if operand is None else operand for operand in operands],
             properties=given,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from mlopt.dialects import graph
-from mlopt.dialects.graph import GraphOp
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
+from mlopt.dialects import graph
+from mlopt.dialects.graph import GraphOp
 from tests.graph_values import evaluate_checked, value_of
 from tests.onnx_oracle import run_node
 
@@ -123,8 +123,11 @@ REDUCTIONS = {
 
 def unary_cases() -> list[Case]:
     # onnxruntime's Sign and Erf drop or keep NaN as ours do; HardSwish of -inf is NaN (inf * 0) in both.
-    cases = [Case(f"{name}-{shape}", op, name, [np.asarray(floats(*shape) * 3)]) for op, name in UNARY.items() for shape in
-             ((3, 5), (), (0, 4), (1,))]
+    cases = [
+        Case(f"{name}-{shape}", op, name, [np.asarray(floats(*shape) * 3)])
+        for op, name in UNARY.items()
+        for shape in ((3, 5), (), (0, 4), (1,))
+    ]
     specials = [name for name in UNARY.values() if name not in ("Sin", "Cos", "HardSwish", "Sign")]
     cases += [Case(f"{name}-special", op, name, [SPECIAL]) for op, name in UNARY.items() if name in specials]
     cases += [
@@ -163,7 +166,9 @@ def binary_cases() -> list[Case]:
         for left, right in shapes
     ]
     cases += [
-        Case(f"{name}-{np.dtype(dtype)}", op, name, [ints(40, dtype=dtype), np.abs(ints(40, dtype=dtype)) + 1])
+        Case(
+            f"{name}-{np.dtype(dtype)}", op, name, [ints(40, dtype=dtype), np.abs(ints(40, dtype=dtype)) + 1]
+        )
         for op, name in BINARY.items()
         for dtype in (np.int32, np.int64)
     ]
@@ -208,7 +213,9 @@ def contraction_cases() -> list[Case]:
         Case(f"MatMul-{left}-{right}", graph.MatMulOp, "MatMul", [floats(*left), floats(*right)])
         for left, right in shapes
     ]
-    cases.append(Case("MatMul-int", graph.MatMulOp, "MatMul", [ints(2, 3, dtype=np.int32), ints(3, 2, dtype=np.int32)]))
+    cases.append(
+        Case("MatMul-int", graph.MatMulOp, "MatMul", [ints(2, 3, dtype=np.int32), ints(3, 2, dtype=np.int32)])
+    )
 
     def conv(name: str, x: np.ndarray, w: np.ndarray, bias: bool = False, **window: object) -> Case:
         inputs = [x, w, floats(w.shape[0])] if bias else [x, w]
@@ -216,7 +223,14 @@ def contraction_cases() -> list[Case]:
 
     cases += [
         conv("Conv-1d", floats(2, 3, 8), floats(4, 3, 3)),
-        conv("Conv-2d-bias", floats(2, 3, 7, 6), floats(4, 3, 3, 2), bias=True, pads=[1, 2, 0, 1], strides=[2, 1]),
+        conv(
+            "Conv-2d-bias",
+            floats(2, 3, 7, 6),
+            floats(4, 3, 3, 2),
+            bias=True,
+            pads=[1, 2, 0, 1],
+            strides=[2, 1],
+        ),
         conv("Conv-3d", floats(1, 2, 4, 5, 4), floats(3, 2, 2, 2, 2), strides=[1, 2, 1]),
         conv("Conv-dilated", floats(1, 2, 9, 9), floats(2, 2, 3, 3), dilations=[2, 3], pads=[1, 1, 1, 1]),
         conv("Conv-grouped", floats(2, 4, 5, 5), floats(6, 2, 3, 3), bias=True, group=2),
@@ -227,7 +241,10 @@ def contraction_cases() -> list[Case]:
 
     def pool(name: str, op: type[graph.PoolOp], x: np.ndarray, kernel: list[int], **options: object) -> Case:
         onnx_op = "MaxPool" if op is graph.MaxPoolOp else "AveragePool"
-        attributes = {"kernel_shape": kernel, **{key: int(v) if isinstance(v, bool) else v for key, v in options.items()}}
+        attributes = {
+            "kernel_shape": kernel,
+            **{key: int(v) if isinstance(v, bool) else v for key, v in options.items()},
+        }
         return Case(name, lambda v: op(v, kernel, **options), onnx_op, [x], attributes, opset=19)
 
     big = floats(2, 3, 7, 8)
@@ -268,7 +285,9 @@ def normalization_cases() -> list[Case]:
     def axis_case(op: type[GraphOp], name: str, x: np.ndarray, axis: int) -> Case:
         return Case(f"{name}-{x.shape}-{axis}", lambda v: op(v, axis), name, [x], {"axis": axis})
 
-    def layer_norm(name: str, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None, axis: int, eps: float) -> Case:
+    def layer_norm(
+        name: str, x: np.ndarray, scale: np.ndarray, bias: np.ndarray | None, axis: int, eps: float
+    ) -> Case:
         inputs = [x, scale] if bias is None else [x, scale, bias]
         return Case(
             name,
@@ -301,7 +320,9 @@ def normalization_cases() -> list[Case]:
 
 
 def reduction_cases() -> list[Case]:
-    def reduce(op: type[graph.ReductionOp], name: str, x: np.ndarray, axes: list[int] | None, keepdims: bool) -> Case:
+    def reduce(
+        op: type[graph.ReductionOp], name: str, x: np.ndarray, axes: list[int] | None, keepdims: bool
+    ) -> Case:
         attributes: dict[str, object] = {"keepdims": int(keepdims)}
         extra = [] if axes is None else [array(*axes)]
         return Case(
@@ -348,7 +369,9 @@ def movement_cases() -> list[Case]:
     ten = np.arange(10, dtype=np.int64)
     smallest = np.iinfo(np.int64).min
 
-    def slice_case(name: str, x: np.ndarray, starts: list[int], stops: list[int], axes: list[int], steps: list[int]) -> Case:
+    def slice_case(
+        name: str, x: np.ndarray, starts: list[int], stops: list[int], axes: list[int], steps: list[int]
+    ) -> Case:
         return Case(
             f"Slice-{name}",
             lambda v: graph.SliceOp.over_axes(v, starts, stops, axes, steps),
@@ -419,7 +442,16 @@ def movement_cases() -> list[Case]:
 
 def cast_cases() -> list[Case]:
     from onnx import TensorProto
-    from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, IntegerType, Signedness, i1, i8, i32
+    from xdsl.dialects.builtin import (
+        Float16Type,
+        Float32Type,
+        Float64Type,
+        IntegerType,
+        Signedness,
+        i1,
+        i8,
+        i32,
+    )
 
     targets = {
         "i1": (i1, TensorProto.BOOL),
