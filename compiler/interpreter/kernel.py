@@ -35,7 +35,7 @@ from mlopt.dialects.kernel import (
     tensor_type,
 )
 from mlopt.interpreter.scalar_ops import Array, evaluate_scalar_op, poison
-from mlopt.interpreter.structured_ops import evaluate_structured
+from mlopt.interpreter.structured_ops import evaluate_structured, load
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
@@ -128,11 +128,7 @@ class _Evaluator:
         for op in block.ops:
             if isinstance(op, func.ReturnOp | YieldOp | scf.YieldOp | scf.ConditionOp):
                 return [values[operand] for operand in op.operands]
-            try:
-                results = self._evaluate(op, values)
-            except LookupError as error:
-                raise RunError(str(error), place=place_of_op(op)) from error
-            values.update(zip(op.results, results, strict=True))
+            values.update(zip(op.results, self._evaluate(op, values), strict=True))
         raise RunError("the block has no terminator")
 
     def _evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
@@ -161,7 +157,7 @@ class _Evaluator:
                 whole[index] = values[op.source].reshape(whole[index].shape)
                 return [whole]
             case tensor.ExtractOp():
-                return [values[op.tensor][tuple(int(values[index]) for index in op.indices)]]
+                return [load(op, values[op.tensor], [values[index] for index in op.indices])]
             case scf.ForOp():
                 return self._for(op, values)
             case scf.IfOp():
@@ -170,23 +166,27 @@ class _Evaluator:
             case scf.WhileOp():
                 return self._while(op, values)
             case _:
-                return [evaluate_scalar_op(op, [values[operand] for operand in op.operands])]
+                operands = [values[operand] for operand in op.operands]
+                try:
+                    return [evaluate_scalar_op(op, operands)]
+                except LookupError as error:
+                    raise _error(op, str(error)) from error
 
     def _constant(self, op: ConstantOp) -> Array:
         if isinstance(op.value, DenseIntOrFPElementsAttr):
             return dense_to_array(cast(DenseIntOrFPElementsAttr[Any], op.value))
         type, name = tensor_type(op.result), op.value.weight.data
         if name not in self._weights:
-            raise LookupError(f"weight '{name}' is not in the store")
+            raise _error(op, f"weight '{name}' is not in the store")
         array, dtype = self._weights.get(name), to_numpy_dtype(type.element_type)
         if array.shape != type.get_shape() or array.dtype.itemsize != dtype.itemsize:
-            raise LookupError(f"weight '{name}' is {array.dtype}{list(array.shape)}, expected {type}")
+            raise _error(op, f"weight '{name}' is {array.dtype}{list(array.shape)}, expected {type}")
         return array.view(dtype)
 
     def _call(self, op: CallOp, values: Mapping[SSAValue, Array]) -> Sequence[Array]:
         name = op.kernel_name.data
         if name not in self._runtime:
-            raise LookupError(f"the run-time function '@{name}' is not known")
+            raise _error(op, f"the run-time function '@{name}' is not known")
         return self._runtime[name]([values[value] for value in op.ins], [values[value] for value in op.outs])
 
     def _for(self, op: scf.ForOp, values: dict[SSAValue, Array]) -> Sequence[Array]:
@@ -209,10 +209,14 @@ class _Evaluator:
             carried = self.evaluate_block(after, values)
 
 
+def _error(op: Operation, message: str) -> RunError:
+    return RunError(message, place=place_of_op(op))
+
+
 def _slice_index(
     op: tensor.ExtractSliceOp | tensor.InsertSliceOp, values: Mapping[SSAValue, Array]
 ) -> tuple[slice, ...]:
-    """The numpy index of a slice; `LookupError` if it reaches out of bounds."""
+    """The numpy index of a slice; `RunError` if it reaches out of bounds."""
     whole = tensor_type(op.source if isinstance(op, tensor.ExtractSliceOp) else op.dest).get_shape()
     offsets = _mixed(op.static_offsets, op.offsets, values)
     sizes = _mixed(op.static_sizes, op.sizes, values)
@@ -221,7 +225,7 @@ def _slice_index(
     for axis, (offset, size, stride, extent) in enumerate(zip(offsets, sizes, strides, whole, strict=True)):
         last = offset + (size - 1) * stride
         if size and not (0 <= offset < extent and 0 <= last < extent):
-            raise LookupError(f"the slice reaches from {offset} to {last} on axis {axis} of size {extent}")
+            raise _error(op, f"the slice reaches from {offset} to {last} on axis {axis} of size {extent}")
         stop = last + (1 if stride > 0 else -1)
         index.append(slice(offset, stop if stop >= 0 else None, stride) if size else slice(0, 0))
     return tuple(index)

@@ -149,7 +149,7 @@ def _evaluate_ops(
             case IndexOp():
                 inside[op.result] = box.positions(op.dim.value.data)
             case tensor.ExtractOp():
-                inside[op.result] = _extract(op, operands[0], operands[1:])
+                inside[op.result] = load(op, operands[0], operands[1:])
             case _:
                 inside[op.results[0]] = evaluate_scalar_op(op, operands)
 
@@ -158,7 +158,7 @@ def _lookup(value: SSAValue, inside: Values, captured: Values) -> Array:
     return inside[value] if value in inside else captured[value]
 
 
-def _extract(op: Operation, array: Array, indices: Sequence[Array]) -> Array:
+def load(op: tensor.ExtractOp, array: Array, indices: Sequence[Array]) -> Array:
     """A load at computed indices; `RunError` if one is out of bounds."""
     for axis, (index, size) in enumerate(zip(indices, array.shape, strict=True)):
         outside = (index < 0) | (index >= size)

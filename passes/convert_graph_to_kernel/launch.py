@@ -195,6 +195,12 @@ def _pads(ins: Sequence[Operand]) -> list[Attribute]:
     return [o.pad for o in ins]
 
 
+def named(value: SSAValue, name: str) -> SSAValue:
+    """The value, with a name for the reader."""
+    set_name(value, name)
+    return value
+
+
 def position(s: Scalars, space: Space, name: str) -> SSAValue:
     """The position along a dimension of the space whose body is being built, as an index."""
     return s.emit(IndexOp(space.position(name)))

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from mlopt.dialects import graph
 from mlopt.dialects.kernel import tensor_type
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
-from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space
+from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space, named
 from mlopt.passes.convert_graph_to_kernel.reduction import Reduction, add, fold, maximum
 from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, accumulator, lowest
 
@@ -49,10 +49,10 @@ def _softmax(op: graph.SoftmaxOp, conversion: Conversion) -> None:
     elements = [Operand(x, all_of), largest]
     if work == element:
         exponentials = launch.map(space, elements, Operand(launch.out, all_of), exponential_body)
-        total = fold(launch, rows, exponentials, zeros, add)
+        total = named(fold(launch, rows, named(exponentials, "exp"), zeros, add), "sum")
         result = launch.map(space, [Operand(total, rows.result)], Operand(exponentials, all_of), divide)
     else:
-        total = launch.reduce(space, elements, Operand(zeros, rows.result), accumulate)
+        total = named(launch.reduce(space, elements, Operand(zeros, rows.result), accumulate), "sum")
         ins = [*elements, Operand(total, rows.result)]
         result = launch.map(space, ins, Operand(launch.out, all_of), quotient)
     conversion.finish(op, launch, result)
@@ -76,7 +76,7 @@ def _log_softmax(op: graph.LogSoftmaxOp, conversion: Conversion) -> None:
         return s.truncate(s.sub(shifted, s.emit(math.LogOp(total))), element)
 
     zeros = launch.filled(0, launch.empty(_row_shape(rows), accumulator(element)))
-    total = launch.reduce(space, elements, Operand(zeros, rows.result), accumulate)
+    total = named(launch.reduce(space, elements, Operand(zeros, rows.result), accumulate), "sum")
     ins = [*elements, Operand(total, rows.result)]
     conversion.finish(op, launch, launch.map(space, ins, Operand(launch.out, all_of), body))
 
@@ -88,7 +88,7 @@ def _row_shape(rows: Reduction) -> list[int]:
 def _row_maximum(launch: Launch, rows: Reduction, x: SSAValue) -> SSAValue:
     element = tensor_type(x).element_type
     init = launch.filled(lowest(element), launch.empty(_row_shape(rows), element))
-    return fold(launch, rows, x, init, maximum)
+    return named(fold(launch, rows, x, init, maximum), "max")
 
 
 @converts(graph.LayerNormOp)
@@ -101,7 +101,7 @@ def _layer_norm(op: graph.LayerNormOp, conversion: Conversion) -> None:
         return s.div(total, s.like(rows.count, total))
 
     total = fold(launch, rows, x, _zero_rows(launch, rows, op), add)
-    mean = launch.map(rows.row_space, [], Operand(total, rows.row), divide)
+    mean = named(launch.map(rows.row_space, [], Operand(named(total, "sum"), rows.row), divide), "mean")
 
     def accumulate(s: Scalars, value: SSAValue, mean: SSAValue, so_far: SSAValue) -> SSAValue:
         centered = s.sub(s.widen(value), mean)
@@ -158,7 +158,8 @@ def _inverse_deviation(launch: Launch, rows: Reduction, squares: SSAValue, epsil
         variance = s.div(total, s.like(rows.count, total))
         return s.div(s.like(1, total), s.emit(math.SqrtOp(s.add(variance, s.like(epsilon, total)))))
 
-    return launch.map(rows.row_space, [], Operand(squares, rows.row), body)
+    deviation = launch.map(rows.row_space, [], Operand(named(squares, "squares"), rows.row), body)
+    return named(deviation, "inverse_deviation")
 
 
 def _parameters(op: graph.LayerNormOp | graph.RmsNormOp, launch: Launch, space: Space) -> list[Operand]:
@@ -185,7 +186,9 @@ def _batch_norm(op: graph.BatchNormOp, conversion: Conversion) -> None:
 
     per_channel = [Operand(used[name], channels.identity()) for name in ("scale", "variance")]
     factors = launch.empty(shape_of(op.scale), work)
-    factors = launch.map(channels, per_channel, Operand(factors, channels.identity()), factor)
+    factors = named(
+        launch.map(channels, per_channel, Operand(factors, channels.identity()), factor), "factor"
+    )
 
     def body(
         s: Scalars, value: SSAValue, mean: SSAValue, factor: SSAValue, bias: SSAValue, _: SSAValue

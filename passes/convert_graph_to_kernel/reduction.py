@@ -13,7 +13,7 @@ from mlopt.dialects.graph.base import get_ints, is_float
 from mlopt.dialects.kernel import Access
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
 from mlopt.passes.convert_graph_to_kernel.elementwise import integer_division
-from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space, position
+from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space, named, position
 from mlopt.passes.convert_graph_to_kernel.scalars import (
     Number,
     Scalars,
@@ -155,7 +155,7 @@ def _arg_max(op: graph.ArgMaxOp, conversion: Conversion) -> None:
     rows = Reduction(op.input, (axis,), keepdims=False)
     row_shape = (*shape[:axis], *shape[axis + 1 :])
     lowest_row = launch.filled(lowest(element), launch.empty(row_shape, signless(element)))
-    largest = fold(launch, rows, x, lowest_row, maximum)
+    largest = named(fold(launch, rows, x, lowest_row, maximum), "max")
     nowhere = -1 if last else shape[axis]
 
     def body(s: Scalars, value: SSAValue, top: SSAValue, so_far: SSAValue) -> SSAValue:
