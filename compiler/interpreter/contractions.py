@@ -1,0 +1,457 @@
+"""Contractions as matrix products: `out += left * right`, summed over the dimensions that `out` does not have.
+
+Every dimension is one of four: batch (in both factors and the output), row (left and output), column (right and
+output), inner (not in the output). A factor goes to `np.matmul` as it lies in memory if its inner dimensions can be
+walked as one and one of its two matrix strides is the size of an element; numpy would copy anything else behind our
+back. Otherwise it is first written to scratch, block by block, in a layout that BLAS takes: for a convolution this is
+im2col, padding included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from xdsl.dialects.builtin import Float32Type
+
+from mlopt.interpreter.elementwise import Kernel, sorted_by_strides
+from mlopt.interpreter.expressions import Apply, Expr, Gather, Index, Read, Structured, post_order
+from mlopt.interpreter.lowering import Binding
+from mlopt.interpreter.plan import PlanBuilder
+from mlopt.interpreter.recognize import Contraction
+from mlopt.interpreter.scratch import Scratch, aligned
+from mlopt.interpreter.views import Region, View, merged_strides
+from mlopt.ir.dtypes import to_numpy_dtype
+
+BLOCK_BYTES = 4 << 20
+"""Preferred limit of what one block of a contraction keeps in scratch: larger blocks bring nothing."""
+
+_SMALLEST_CUT = 64
+"""The innermost row and column dimensions are not cut below this: a product gets slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """The dimensions of extent above 1 by role, outermost first."""
+
+    batch: tuple[int, ...]
+    row: tuple[int, ...]
+    column: tuple[int, ...]
+    inner: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Factor:
+    """One factor: an expression, the view it reads if it can be used as it lies, and its part of the matrix.
+
+    `outer` are its row or column dimensions. `packed` says that it is written to scratch first, with `layout` the
+    order of its dimensions there.
+    """
+
+    expr: Expr
+    view: View | None
+    outer: tuple[int, ...]
+    nbytes: int
+    packed: bool = False
+    layout: tuple[int, ...] = ()
+
+
+def emit_contraction(
+    builder: PlanBuilder,
+    scratch: Scratch,
+    binding: Binding,
+    form: Structured,
+    contraction: Contraction,
+    out: View,
+    fill: object | None,
+) -> None:
+    """Emit `out += left * right`; with `fill`, `out` is known to hold that number everywhere and need not be read.
+
+    `out` has one axis per dimension of `form` and must not overlap what the factors read.
+    """
+    _Emission(builder, scratch, binding, form, contraction, out, fill).run()
+
+
+def varying_dims(expr: Expr, extents: Sequence[int]) -> frozenset[int]:
+    """The dimensions that an expression depends on."""
+    dims: set[int] = set()
+    for node in post_order((expr,)):
+        match node:
+            case Read():
+                dims.update(d for linear in node.index for d in linear.dims)
+                dims.update(d for bound in node.bounds for d in bound.expr.dims)
+            case Index():
+                dims.update(node.value.dims)
+            case Gather():
+                dims.update(d for index in node.index if isinstance(index, Index) for d in index.value.dims)
+            case _:
+                pass
+    return frozenset(d for d in dims if extents[d] > 1)
+
+
+class _Emission:
+    def __init__(
+        self,
+        builder: PlanBuilder,
+        scratch: Scratch,
+        binding: Binding,
+        form: Structured,
+        contraction: Contraction,
+        out: View,
+        fill: object | None,
+    ):
+        self.builder = builder
+        self.scratch = scratch
+        self.binding = binding
+        self.extents = form.extents
+        self.out = out
+        self.fill = fill
+        # Half precision has no BLAS: products are summed in single precision and rounded once per block.
+        half = out.dtype.kind not in "iub" and out.itemsize == 2
+        self.dtype = np.dtype(np.float32) if half else out.dtype
+        self.is_blas = self.dtype.kind == "f"
+        left, right = (_widened(expr) if half else expr for expr in (contraction.left, contraction.right))
+        self.roles = self._classify(left, right)
+        self.left = self._factor(left, self.roles.row)
+        self.right = self._factor(right, self.roles.column)
+        self.inner = self._order_inner()
+        self._decide_packing()
+        self.rows = self._inner_group(self.left, self.roles.row)
+        self.columns = self._inner_group(self.right, self.roles.column)
+        self.batches = tuple(
+            d
+            for d in (*self.roles.batch, *self.roles.row, *self.roles.column)
+            if d not in self.rows and d not in self.columns
+        )
+        self.batches = tuple(sorted_by_strides(self.batches, out))
+        self.tiled = (
+            self.dtype != out.dtype or fill is None or not self._takes_blas(out, self.rows, self.columns)
+        )
+
+    # Decisions
+
+    def _classify(self, left: Expr, right: Expr) -> _Roles:
+        in_left, in_right = varying_dims(left, self.extents), varying_dims(right, self.extents)
+        roles: dict[str, list[int]] = {"batch": [], "row": [], "column": [], "inner": []}
+        for dim, extent in enumerate(self.extents):
+            if extent == 1:
+                continue
+            if not self.out.strides[dim]:
+                role = "inner"
+            elif dim in in_right:
+                role = "batch" if dim in in_left else "column"
+            else:
+                role = "row"
+            roles[role].append(dim)
+        ordered = {name: tuple(sorted_by_strides(dims, self.out)) for name, dims in roles.items()}
+        return _Roles(**ordered)
+
+    def _factor(self, expr: Expr, outer: tuple[int, ...]) -> _Factor:
+        dims = (*self.roles.batch, *outer, *self.roles.inner)
+        nbytes = self.dtype.itemsize * math.prod(self.extents[d] for d in dims)
+        view = None
+        if isinstance(expr, Read):
+            view = self.binding.source(expr).over(expr.index, self.extents)
+            if expr.bounds or view.dtype != self.dtype:
+                view = None
+        return _Factor(expr, view, outer, nbytes)
+
+    def _order_inner(self) -> tuple[int, ...]:
+        """The order in which the inner dimensions are walked, and which factor must be packed to allow it.
+
+        A factor whose inner dimensions can't be walked as one in any order is packed; if both can, but not in the
+        same order, the smaller one is.
+        """
+        inner = self.roles.inner
+        orders: list[tuple[int, ...] | None] = []
+        for factor in (self.left, self.right):
+            order = None
+            if factor.view is not None:
+                order = tuple(sorted_by_strides(inner, factor.view))
+                if not self._walks_as_one(factor.view, order) or any(
+                    not factor.view.strides[d] for d in inner
+                ):
+                    order = None
+            factor.packed = order is None
+            orders.append(order)
+        first, second = orders
+        if first is not None and second is not None and first != second:
+            assert self.left.view is not None and self.right.view is not None
+            if self._walks_as_one(self.right.view, first):
+                return first
+            if self._walks_as_one(self.left.view, second):
+                return second
+            smaller = self.left if self.left.nbytes <= self.right.nbytes else self.right
+            smaller.packed = True
+            return second if smaller is self.left else first
+        return first or second or self._packed_order()
+
+    def _walks_as_one(self, view: View, order: Sequence[int]) -> bool:
+        groups = merged_strides([self.extents[d] for d in order], [[view.strides[d] for d in order]])
+        return len(groups) <= 1
+
+    def _packed_order(self) -> tuple[int, ...]:
+        """With both factors packed, the inner dimensions as the larger one's source has them."""
+        larger = max(self.left, self.right, key=lambda factor: factor.nbytes)
+        source = self._source_view(larger)
+        return self.roles.inner if source is None else tuple(sorted_by_strides(self.roles.inner, source))
+
+    def _source_view(self, factor: _Factor) -> View | None:
+        """The first affine read of a factor, which decides how it is best walked."""
+        for expr in post_order((factor.expr,)):
+            if isinstance(expr, Read):
+                return self.binding.source(expr).over(expr.index, self.extents)
+        return None
+
+    def _decide_packing(self) -> None:
+        for factor, is_left in ((self.left, True), (self.right, False)):
+            if not factor.packed and factor.view is not None:
+                group = self._inner_group(factor, factor.outer)
+                shape = (group, self.inner) if is_left else (self.inner, group)
+                factor.packed = not self._takes_blas(factor.view, *shape)
+            if factor.packed:
+                factor.layout = self._layout(factor)
+
+    def _layout(self, factor: _Factor) -> tuple[int, ...]:
+        """Batch dimensions, then rows or columns inside or outside of the inner ones, as the source is contiguous."""
+        source = self._source_view(factor)
+        order = (*factor.outer, *self.inner)
+        if source is not None and order:
+            steps = [(abs(source.strides[d]) or 1 << 60, d in self.inner) for d in order]
+            if not min(steps)[1]:
+                order = (*self.inner, *factor.outer)
+        return (*self.roles.batch, *order)
+
+    def _inner_group(self, factor: _Factor, dims: tuple[int, ...]) -> tuple[int, ...]:
+        """The innermost of the row or column dimensions that factor and output can both walk as one."""
+        rows = [[self.out.strides[d] for d in dims]]
+        if not factor.packed and factor.view is not None:
+            rows.append([factor.view.strides[d] for d in dims])
+        groups = merged_strides([self.extents[d] for d in dims], rows)
+        return tuple(dims[i] for i in groups[-1]) if groups else ()
+
+    def _takes_blas(self, view: View, rows: Sequence[int], columns: Sequence[int]) -> bool:
+        """Whether BLAS takes the matrix without a copy: one unit stride, the other at least a row long."""
+        if not self.is_blas:
+            return True
+        item = view.itemsize
+        (m, row), (n, column) = (self._axis(view, self.extents, dims) for dims in (rows, columns))
+        row, column = _canonical(m, n, row, column, item)
+        return (column == item and row >= n * item and row % item == 0) or (
+            row == item and column >= m * item and column % item == 0
+        )
+
+    @staticmethod
+    def _axis(view: View, shape: Mapping[int, int] | Sequence[int], dims: Sequence[int]) -> tuple[int, int]:
+        """Extent and stride of dimensions walked as one."""
+        extent, stride = 1, 0
+        for dim in dims:
+            if shape[dim] > 1:
+                extent, stride = extent * shape[dim], view.strides[dim]
+        return extent, stride
+
+    # Blocks
+
+    def _need(self, block: Mapping[int, int]) -> int:
+        """Bytes of scratch for blocks of that extent."""
+        total = sum(self._packed_bytes(factor, block) for factor in (self.left, self.right) if factor.packed)
+        if self.tiled:
+            total += self._bytes((*self.roles.batch, *self.roles.row, *self.roles.column), block)
+        return total
+
+    def _bytes(self, dims: Sequence[int], block: Mapping[int, int]) -> int:
+        return aligned(self.dtype.itemsize * math.prod(block[d] for d in dims))
+
+    def _packed_bytes(self, factor: _Factor, block: Mapping[int, int]) -> int:
+        return self._bytes(factor.layout, block)
+
+    def _choose_block(self, budget: int) -> dict[int, int]:
+        """Extents per dimension: the whole, cut where scratch is short: batches, then columns, then rows."""
+        block = {d: extent for d, extent in enumerate(self.extents)}
+        cuts = [(d, 1) for d in (*self.roles.batch, *self.roles.column[:-1])]
+        cuts += [(d, _SMALLEST_CUT) for d in self.roles.column[-1:]]
+        cuts += [(d, 1) for d in self.roles.row[:-1]]
+        cuts += [(d, _SMALLEST_CUT) for d in self.roles.row[-1:]]
+        for dim, smallest in cuts:
+            if self._need({**block, dim: 1}) == self._need(block):
+                continue
+            parts = 1
+            while self._need(block) > budget and block[dim] > smallest:
+                parts *= 2
+                block[dim] = max(smallest, -(-self.extents[dim] // parts))
+        return block
+
+    def run(self) -> None:
+        reserve = max(self._temporaries(self.left), self._temporaries(self.right))
+        block = self._choose_block(min(self.scratch.room - reserve, BLOCK_BYTES))
+        left = self._packing_kernel(self.left, block)
+        right = self._packing_kernel(self.right, block)
+        with self.scratch.frame():
+            packed_left = self._place(self.left, block)
+            packed_right = self._place(self.right, block)
+            tile = self._tile(block)
+            rows = self._boxes(self.roles.row, block)
+            columns = self._boxes(self.roles.column, block)
+            for batch in self._boxes(self.roles.batch, block):
+                for position, row in enumerate(rows):
+                    if left is not None and packed_left is not None:
+                        self._pack(left, packed_left, self.left, {**batch, **row})
+                    for column in columns:
+                        fresh = position == 0 or len(columns) > 1
+                        if right is not None and packed_right is not None and fresh:
+                            self._pack(right, packed_right, self.right, {**batch, **column})
+                        self._multiply({**batch, **row, **column}, packed_left, packed_right, tile)
+
+    def _boxes(self, dims: Sequence[int], block: Mapping[int, int]) -> list[dict[int, tuple[int, int]]]:
+        """First position and extent per dimension, for every block."""
+        starts = [range(0, self.extents[d], block[d]) for d in dims]
+        return [
+            {d: (low, min(block[d], self.extents[d] - low)) for d, low in zip(dims, lows, strict=True)}
+            for lows in product(*starts)
+        ]
+
+    def _temporaries(self, factor: _Factor) -> int:
+        """Bytes that packing a factor needs beside the block; none for reads and casts."""
+        kernel = self._packing_kernel(factor, dict(enumerate(self.extents)))
+        return 0 if kernel is None else kernel.registers(kernel.choose_tile(0)).nbytes
+
+    def _packing_kernel(self, factor: _Factor, block: Mapping[int, int]) -> Kernel | None:
+        if not factor.packed:
+            return None
+        strides = _strides(factor.layout, block, self.dtype, len(self.extents))
+        extents = tuple(e if d in factor.layout else 1 for d, e in enumerate(self.extents))
+        target = View(Region("packed", 0), 0, extents, strides, self.dtype)
+        return Kernel(
+            self.builder.memory, extents, [target], [factor.expr], self.binding, blocks=[factor.layout]
+        )
+
+    def _place(self, factor: _Factor, block: Mapping[int, int]) -> View | None:
+        """Scratch for the packed blocks of a factor."""
+        if not factor.packed:
+            return None
+        region, offset = self.scratch.take(self._packed_bytes(factor, block))
+        strides = _strides(factor.layout, block, self.dtype, len(self.extents))
+        return View(region, offset, self.extents, strides, self.dtype)
+
+    def _tile(self, block: Mapping[int, int]) -> View | None:
+        """Scratch for products that can't be written to the output."""
+        if not self.tiled:
+            return None
+        outer = [
+            d for d in (*self.roles.row, *self.roles.column) if d not in self.rows and d not in self.columns
+        ]
+        layout = (*self.roles.batch, *outer, *self.rows, *self.columns)
+        region, offset = self.scratch.take(self._bytes(layout, block))
+        return View(
+            region, offset, self.extents, _strides(layout, block, self.dtype, len(self.extents)), self.dtype
+        )
+
+    def _pack(
+        self, kernel: Kernel, packed: View, factor: _Factor, box: Mapping[int, tuple[int, int]]
+    ) -> None:
+        """Write one block of a factor to scratch."""
+        lows = {d: box[d][0] if d in box else 0 for d in factor.layout}
+        shape = {d: box[d][1] if d in box else self.extents[d] for d in factor.layout}
+        kernel.retarget(0, _shifted(packed, lows))
+        kernel.emit(self.builder, self.scratch, kernel.box_on_axes(lows, shape))
+
+    def _multiply(
+        self,
+        box: Mapping[int, tuple[int, int]],
+        packed_left: View | None,
+        packed_right: View | None,
+        tile: View | None,
+    ) -> None:
+        """One block of the output."""
+        shape = [box[d][1] if d in box else e for d, e in enumerate(self.extents)]
+        left = self._block(self.left.view, packed_left, box)
+        right = self._block(self.right.view, packed_right, box)
+        out = self._block(self.out, None, box)
+        target = out if tile is None else tile
+        arguments = (
+            self._matrix(left, shape, self.rows, self.inner),
+            self._matrix(right, shape, self.inner, self.columns),
+            self._matrix(target, shape, self.rows, self.columns),
+        )
+        self.builder.call(np.matmul, *_merge_batches(arguments))
+        held = self._matrix(out, shape, self.rows, self.columns)
+        if tile is None:
+            if self.fill is not None and self.fill != 0:
+                self.builder.call(np.add, held, self._number(), held)
+        elif self.fill is None and self.dtype == self.out.dtype:
+            self.builder.call(np.add, held, arguments[2], held)
+        elif self.fill is None:
+            self.builder.call(np.add, held, arguments[2], held, casting="unsafe", dtype=self.out.dtype)
+        elif self.fill == 0:
+            self.builder.call(np.copyto, held, arguments[2], casting="unsafe")
+        else:
+            self.builder.call(np.add, arguments[2], self._number(self.dtype), arguments[2])
+            self.builder.call(np.copyto, held, arguments[2], casting="unsafe")
+
+    def _number(self, dtype: np.dtype | None = None) -> View:
+        return self.builder.memory.table(np.asarray(self.fill).astype(dtype or self.out.dtype))
+
+    def _block(self, view: View | None, packed: View | None, box: Mapping[int, tuple[int, int]]) -> View:
+        if packed is not None:
+            return packed
+        assert view is not None
+        return view.box([box[d][0] if d in box else 0 for d in range(view.ndim)], view.shape)
+
+    def _matrix(self, view: View, shape: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> View:
+        """The view with the batch axes, then a row and a column axis."""
+        (m, row), (n, column) = self._axis(view, shape, rows), self._axis(view, shape, columns)
+        row, column = _canonical(m, n, row, column, view.itemsize)
+        batch = [(shape[d], view.strides[d]) for d in self.batches]
+        axes = [*batch, (m, row), (n, column)]
+        return replace(view, shape=tuple(e for e, _ in axes), strides=tuple(s for _, s in axes))
+
+
+def _widened(expr: Expr) -> Expr:
+    """The expression in single precision."""
+    return Apply(Float32Type(), "arith.extf", (expr,)) if to_numpy_dtype(expr.type).itemsize < 4 else expr
+
+
+def _canonical(m: int, n: int, row: int, column: int, item: int) -> tuple[int, int]:
+    """Strides of a matrix; an axis of extent 1 gets the stride that a contiguous matrix would have."""
+    if n == 1 and m == 1:
+        return item, item
+    if n == 1:
+        return row, item if row != item else m * item
+    if m == 1:
+        return n * item if column == item else item, column
+    return row, column
+
+
+def _strides(layout: Sequence[int], block: Mapping[int, int], dtype: np.dtype, rank: int) -> tuple[int, ...]:
+    """Strides per dimension of a contiguous block with its dimensions in the order `layout`."""
+    strides = [0] * rank
+    step = dtype.itemsize
+    for dim in reversed(layout):
+        strides[dim] = step
+        step *= block[dim]
+    return tuple(strides)
+
+
+def _shifted(packed: View, lows: Mapping[int, int]) -> View:
+    """The block's memory, addressed by positions in the whole."""
+    return replace(packed, offset=packed.offset - sum(low * packed.strides[d] for d, low in lows.items()))
+
+
+def _merge_batches(matrices: Sequence[View]) -> tuple[View, ...]:
+    """Batch axes of extent 1 left out, and neighbours merged where all three matrices allow it."""
+    rank = matrices[0].ndim - 2
+    shape = matrices[0].shape[:rank]
+    groups = merged_strides(shape, [matrix.strides[:rank] for matrix in matrices])
+    merged: list[View] = []
+    for matrix in matrices:
+        extents = tuple(math.prod(shape[a] for a in group) for group in groups)
+        strides = tuple(matrix.strides[group[-1]] for group in groups)
+        merged.append(
+            replace(
+                matrix, shape=(*extents, *matrix.shape[rank:]), strides=(*strides, *matrix.strides[rank:])
+            )
+        )
+    return tuple(merged)

@@ -1,0 +1,493 @@
+"""Bodies executed in whole arrays: tiles of the iteration space, a register per temporary, one call per node.
+
+A kernel computes `outs[j] = yields[j]` for every point of a box. Its dimensions are ordered as the first output lies in
+memory, and neighbours that every operand can walk as one are merged. Temporaries live in scratch; an output's tile
+serves as a register as long as nothing that is still to be read stands in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from mlopt.interpreter.expressions import Bound, Expr, Linear
+from mlopt.interpreter.lowering import Binding, BodyLowering
+from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Padded, Ref, Select, Take
+from mlopt.interpreter.plan import Memory, PlanBuilder
+from mlopt.interpreter.primitives import NodeBuilder
+from mlopt.interpreter.registers import Out, Registers, assign
+from mlopt.interpreter.scratch import Scratch
+from mlopt.interpreter.views import Region, View, merged_strides, row_major
+
+TILE_BYTES = 256 << 10
+"""Preferred size of what one tile touches: it should stay in a core's second-level cache."""
+
+MINIMUM_TILE = 2048
+"""Elements of the smallest tile; below it calls cost more than the work in them."""
+
+_FILL_WHOLE_BELOW = 32 << 10
+"""Padding: up to this many bytes, filling all of a tile is cheaper than filling its border."""
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]
+"""First position and extent per axis."""
+
+
+class Kernel:
+    """`outs[j] = yields[j]` over the box `extents`; `outs` have one axis per dimension.
+
+    `blocks` are the dimensions from outermost to innermost, in groups within which neighbours may be merged; without
+    it they lie as the first output does. Dimensions in `sequential` come first and are not part of a tile: the caller
+    walks them (see `points`), and the outputs have stride 0 along them. Without `outs` the values stay where they are
+    (see `emit_box`); `riders` are views that are only brought to the kernel's axes, `bounds` are conditions that must
+    still be sayable on them.
+
+    No operand may overlap an output other than element for element. Raises `LookupError` for an operation that numpy
+    has no steps for.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        extents: tuple[int, ...],
+        outs: Sequence[View],
+        yields: Sequence[Expr],
+        binding: Binding,
+        *,
+        sequential: frozenset[int] = frozenset(),
+        blocks: Sequence[Sequence[int]] | None = None,
+        riders: Sequence[View] = (),
+        bounds: Sequence[Bound] = (),
+        replaced: Mapping[Expr, object] | None = None,
+    ):
+        if blocks is None:
+            blocks = [sorted_by_strides((d for d in range(len(extents)) if d not in sequential), outs[0])]
+        order = tuple(d for block in blocks for d in block)
+        nodes = NodeBuilder(memory, len(extents))
+        lowering = BodyLowering(nodes, extents, order, binding, replaced or {})
+        self.outs = list(outs)
+        self.riders = list(riders)
+        self.full = extents
+        self.yields = [lowering.lower(root) for root in yields]
+        self._own_leaf_results(nodes)
+        self.order = self._post_order()
+        self._merge(extents, tuple(sorted(sequential)), blocks, [bound.expr.coefficients for bound in bounds])
+        self._make_indices_contiguous(nodes)
+        self.registers_of: dict[tuple[int, ...], Registers] = {}
+
+    def _own_leaf_results(self, nodes: NodeBuilder) -> None:
+        """With several outputs, a result that only is an operand is copied before any output is written."""
+        if len(self.outs) > 1:
+            self.yields = [nodes.copy(r) if isinstance(r.node, Leaf) else r for r in self.yields]
+
+    def _post_order(self) -> list[Node]:
+        seen: set[Node] = set()
+        found: list[Node] = []
+        stack = [(ref.node, False) for ref in reversed(self.yields)]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                found.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack.extend((ref.node, False) for ref in reversed(node.operands))
+        return found
+
+    def _merge(
+        self,
+        extents: tuple[int, ...],
+        sequential: tuple[int, ...],
+        blocks: Sequence[Sequence[int]],
+        kept: Sequence[tuple[int, ...]],
+    ) -> None:
+        """Renumber dimensions to axes: the sequential ones, then the others with neighbours merged.
+
+        Neighbours are merged where all views, and the coefficients `kept`, allow it.
+        """
+        rows = [*kept]
+        rows += [view.strides for view in (*self.outs, *self.riders)]
+        rows += [
+            node.view.strides for node in self.order if isinstance(node, Leaf | Padded) and node.view.ndim
+        ]
+        for node in self.order:
+            if isinstance(node, Padded):
+                rows += [bound.expr.coefficients for bound in node.bounds]
+            if isinstance(node, Take) and node.row:
+                row_strides = row_major([extents[d] for d in node.row], 1)
+                rows.append(
+                    tuple(
+                        dict(zip(node.row, row_strides, strict=True)).get(d, 0) for d in range(len(extents))
+                    )
+                )
+        groups = [[d] for d in sequential if extents[d] > 1]
+        self.sequential = frozenset(range(len(groups)))
+        for block in blocks:
+            permuted = [[row[d] for d in block] for row in rows]
+            merged = merged_strides([extents[d] for d in block], permuted)
+            groups += [[block[i] for i in group] for group in merged]
+        self.axes = groups
+        self.extents = tuple(math.prod(extents[d] for d in group) for group in groups)
+        axis_of = {d: axis for axis, group in enumerate(groups) for d in group}
+        self.outs = [self._on_axes(out) for out in self.outs]
+        self.riders = [self._on_axes(rider) for rider in self.riders]
+        for node in self.order:
+            node.dims = frozenset(axis_of[d] for d in node.dims if d in axis_of)
+            if isinstance(node, Leaf | Padded) and node.view.ndim:
+                node.view = self._on_axes(node.view)
+            if isinstance(node, Padded):
+                node.bounds = tuple(replace(b, expr=self.linear_on_axes(b.expr)) for b in node.bounds)
+            if isinstance(node, Take):
+                node.row = tuple(sorted({axis_of[d] for d in node.row}))
+
+    def _on_axes(self, view: View) -> View:
+        strides = tuple(view.strides[group[-1]] for group in self.axes)
+        return View(view.region, view.offset, self.extents, strides, view.dtype)
+
+    def linear_on_axes(self, linear: Linear) -> Linear:
+        """An affine function of the dimensions as one of the axes; merged dimensions must agree with it."""
+        return Linear(tuple(linear.coefficients[group[-1]] for group in self.axes), linear.constant)
+
+    def _make_indices_contiguous(self, nodes: NodeBuilder) -> None:
+        """`np.take` copies positions that are not contiguous; a planned copy takes the place of a hidden one."""
+        for node in list(self.order):
+            if isinstance(node, Take) and isinstance(leaf := node.index.node, Leaf) and leaf.view.ndim:
+                axes = sorted(leaf.dims)
+                if not leaf.view.transposed(axes).is_contiguous:
+                    node.index = nodes.copy(node.index)
+                    self.order.insert(self.order.index(node), node.index.node)
+
+    # Tiles
+
+    def whole_axes(self) -> frozenset[int]:
+        """Axes that a tile may not cut."""
+        return frozenset[int]().union(*(node.row for node in self.order if isinstance(node, Take)))
+
+    def tile(self, elements: int) -> tuple[int, ...]:
+        """A tile of about so many elements: inner axes whole, one cut evenly, outer ones 1."""
+        whole = self.whole_axes()
+        shape = [1] * len(self.extents)
+        rest = max(1, elements)
+        for axis in reversed(range(len(self.extents))):
+            extent = self.extents[axis]
+            if axis in self.sequential:
+                continue
+            if axis in whole or extent <= rest:
+                shape[axis] = extent
+            else:
+                parts = -(-extent // rest)
+                shape[axis] = -(-extent // parts)
+            rest = rest // shape[axis] if shape[axis] == extent else 0
+            rest = max(rest, 1)
+        return tuple(shape)
+
+    def registers(self, tile: tuple[int, ...]) -> Registers:
+        """Where every node's result goes, for tiles of at most this shape."""
+        if tile not in self.registers_of:
+            self.registers_of[tile] = assign(self.order, self.yields, self.outs, tile)
+        return self.registers_of[tile]
+
+    def choose_tile(
+        self, room: int, extra: Callable[[tuple[int, ...]], int] = lambda tile: 0
+    ) -> tuple[int, ...]:
+        """The largest tile up to the preferred size whose temporaries fit `room`, or the smallest one.
+
+        `extra` are bytes of scratch that the caller needs for a tile.
+        """
+        total = math.prod(e for a, e in enumerate(self.extents) if a not in self.sequential)
+        steps = sum(not isinstance(node, Leaf) for node in self.order)
+        elements = total
+        while True:
+            tile = self.tile(elements)
+            registers = self.registers(tile)
+            if elements <= MINIMUM_TILE:
+                return tile
+            light = steps <= 1 and not registers.nbytes
+            fits = registers.nbytes + extra(tile) <= room
+            if fits and (light or self._touched(tile, registers) <= TILE_BYTES):
+                return tile
+            elements = max(MINIMUM_TILE, elements // 2)
+
+    def _touched(self, tile: tuple[int, ...], registers: Registers) -> int:
+        leaves = [node for node in self.order if isinstance(node, Leaf | Padded)]
+        nbytes = sum(math.prod(tile[a] for a in node.dims) * node.dtype.itemsize for node in leaves)
+        return registers.nbytes + nbytes + sum(math.prod(tile) * out.itemsize for out in self.outs)
+
+    def tiles(self, tile: tuple[int, ...], box: Box | None = None) -> Iterator[Box]:
+        """The tiles that cover a box, in row-major order; sequential axes stand at 0 with extent 1."""
+        first, extents = box or ((0,) * len(self.extents), self.extents)
+        ends = [
+            low + (1 if a in self.sequential else e)
+            for a, (low, e) in enumerate(zip(first, extents, strict=True))
+        ]
+        for lows in product(*(range(low, end, t) for low, end, t in zip(first, ends, tile, strict=True))):
+            yield lows, tuple(min(t, end - low) for t, end, low in zip(tile, ends, lows, strict=True))
+
+    def box_on_axes(self, lows: Mapping[int, int], shape: Mapping[int, int]) -> Box:
+        """A box given per dimension, on axes. Of merged dimensions, those inside of one that is cut must be whole."""
+        first: list[int] = []
+        extents: list[int] = []
+        for axis, group in enumerate(self.axes):
+            rest, low, extent = self.extents[axis], 0, 1
+            for dim in group:
+                rest //= self.full[dim]
+                low += lows[dim] * rest
+                extent *= shape[dim]
+            first.append(low)
+            extents.append(extent)
+        return tuple(first), tuple(extents)
+
+    def points(self) -> Iterator[tuple[int, ...]]:
+        """The positions along the sequential axes, in row-major order."""
+        return product(*(range(self.extents[a]) for a in sorted(self.sequential)))
+
+    # Emission
+
+    def emit(self, builder: PlanBuilder, scratch: Scratch, box: Box | None = None) -> None:
+        """A box (the whole one unless given), tile by tile."""
+        if 0 in self.extents:
+            return
+        with scratch.frame():
+            tile = self.choose_tile(scratch.room)
+            registers = self.registers(tile)
+            base = self.take_base(scratch, registers)
+            for lows, shape in self.tiles(tile, box):
+                for point in self.points():
+                    self.emit_box(builder, registers, base, (*point, *lows[len(point) :]), shape)
+
+    def emit_box(
+        self,
+        builder: PlanBuilder,
+        registers: Registers,
+        base: tuple[Region, int] | None,
+        lows: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> list[View]:
+        """One tile at one point of the sequential axes. `base` is where the temporaries are.
+
+        Returns where the values are, for a kernel without outputs: views of the tile's shape on all axes.
+        """
+        return _Emitter(self, builder, registers, base, lows, shape).run()
+
+    def retarget(self, position: int, out: View) -> None:
+        """Write an output elsewhere from now on; `out` has one axis per dimension, and overlaps no operand."""
+        self.outs[position] = self._on_axes(out)
+
+    def take_base(self, scratch: Scratch, registers: Registers) -> tuple[Region, int] | None:
+        """Memory for the temporaries of a tile."""
+        return scratch.take(registers.nbytes) if registers.nbytes else None
+
+
+class _Emitter:
+    """Emits the calls of one tile."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        builder: PlanBuilder,
+        registers: Registers,
+        base: tuple[Region, int] | None,
+        lows: tuple[int, ...],
+        shape: tuple[int, ...],
+    ):
+        self._kernel = kernel
+        self._builder = builder
+        self._registers = registers
+        self._base = base
+        self._lows = lows
+        self._shape = shape
+        self._kept = [a for a, e in enumerate(shape) if e > 1]
+
+    def run(self) -> list[View]:
+        kernel = self._kernel
+        for node in kernel.order:
+            if not isinstance(node, Leaf):
+                self._emit(node, self._place(node))
+        if not kernel.outs:
+            return [self._spread(ref) for ref in kernel.yields]
+        for position, (node, _) in enumerate(kernel.yields):
+            if self._registers.places.get(node) != Out(position):
+                self._builder.call(
+                    np.copyto, self._squeeze(self._out(position, node.dtype)), self._value(node)
+                )
+        return []
+
+    def _spread(self, ref: Ref) -> View:
+        """A value on all axes, with stride 0 where it is constant."""
+        view = self._full(ref.node)
+        strides = view.strides if view.ndim else (0,) * len(self._shape)
+        strides = tuple(s if a in ref.node.dims else 0 for a, s in enumerate(strides))
+        return View(view.region, view.offset, self._shape, strides, ref.dtype)
+
+    def _out(self, position: int, dtype: np.dtype) -> View:
+        return self._kernel.outs[position].box(self._lows, self._shape).with_dtype(dtype)
+
+    def _place(self, node: Node) -> View:
+        """The memory of a node's result in this tile, with all axes."""
+        place = self._registers.places[node]
+        if isinstance(place, Out):
+            return self._out(place.position, node.dtype)
+        assert self._base is not None
+        region, offset = self._base
+        shape = self._shape_of(node)
+        strides = row_major(shape, node.dtype.itemsize)
+        return View(region, offset + place, shape, strides, node.dtype)
+
+    def _shape_of(self, node: Node) -> tuple[int, ...]:
+        return tuple(e if a in node.dims else 1 for a, e in enumerate(self._shape))
+
+    def _squeeze(self, view: View) -> View:
+        """Without the axes along which this tile has extent 1."""
+        return view.transposed(self._kept)
+
+    def _full(self, node: Node) -> View:
+        """Where a node's elements stand, with all axes; constants have none."""
+        if isinstance(node, Leaf):
+            return node.view.box(self._lows, self._shape_of(node)) if node.view.ndim else node.view
+        return self._place(node)
+
+    def _value(self, ref: Node | Ref) -> View:
+        node, dtype = (ref, ref.dtype) if isinstance(ref, Node) else ref
+        view = self._full(node)
+        return (self._squeeze(view) if view.ndim else view).with_dtype(dtype)
+
+    def _emit(self, node: Node, place: View) -> None:
+        call = self._builder.call
+        target = self._squeeze(place)
+        match node:
+            case Compute():
+                args = [self._value(ref) for ref in node.args]
+                if node.function in (np.maximum, np.minimum):
+                    call(node.function, *args, out=target)
+                else:
+                    call(node.function, *args, target)
+            case Cast():
+                call(np.copyto, target, self._value(node.source), casting="unsafe")
+            case Select():
+                condition, yes, no = (self._value(ref) for ref in node.operands)
+                if no != target:
+                    call(np.copyto, target, no)
+                call(np.copyto, target, yes, where=condition)
+            case Take():
+                self._emit_take(node, place)
+            case Padded():
+                source = node.view.box(self._lows, self._shape)
+                bounds = tuple(_moved(bound, self._lows) for bound in node.bounds)
+                emit_padded(self._builder, place, source, bounds, self._value(node.pad), self._shape)
+            case _:
+                raise AssertionError(f"no steps for {type(node).__name__}")
+
+    def _emit_take(self, node: Take, place: View) -> None:
+        index = self._full(node.index.node).with_dtype(node.index.dtype)
+        flat = index.reshaped((index.size,))
+        target = place.reshaped((index.size, *node.table.shape[1:]))
+        self._builder.call(np.take, node.table, flat, axis=0, out=target, mode="clip")
+
+
+def sorted_by_strides(dims: Iterable[int], view: View) -> list[int]:
+    """The dimensions as they lie in memory, outermost first."""
+    return sorted(dims, key=lambda d: -abs(view.strides[d]) if view.shape[d] > 1 else 0)
+
+
+def _moved(bound: Bound, lows: Sequence[int]) -> Bound:
+    """The bound in positions relative to `lows`."""
+    shift = sum(c * low for c, low in zip(bound.expr.coefficients, lows, strict=True))
+    return replace(bound, expr=replace(bound.expr, constant=bound.expr.constant + shift))
+
+
+def inside(bounds: Sequence[Bound], lows: Sequence[int], shape: Sequence[int]) -> Box | None:
+    """The sub-box of a box in which all bounds hold; None if there is none.
+
+    Every bound must depend on at most one axis along which the box has more than one position.
+    """
+    first, last = list(lows), [low + e for low, e in zip(lows, shape, strict=True)]
+    for bound in bounds:
+        axes = [a for a in bound.expr.dims if shape[a] > 1]
+        at = bound.expr.constant + sum(
+            c * low
+            for a, (c, low) in enumerate(zip(bound.expr.coefficients, lows, strict=True))
+            if a not in axes
+        )
+        low = -math.inf if bound.low is None else bound.low - at
+        high = math.inf if bound.high is None else bound.high - at
+        if not axes:
+            if not low <= 0 < high:
+                return None
+            continue
+        (axis,) = axes
+        factor = bound.expr.coefficients[axis]
+        if factor < 0:  # -f * i in [low, high) is f * i in [1 - high, 1 - low)
+            factor, low, high = -factor, 1 - high, 1 - low
+        if low != -math.inf:
+            first[axis] = max(first[axis], -(-int(low) // factor))
+        if high != math.inf:
+            last[axis] = min(last[axis], -(-int(high) // factor))
+    if any(b <= a for a, b in zip(first, last, strict=True)):
+        return None
+    return tuple(first), tuple(b - a for a, b in zip(first, last, strict=True))
+
+
+def emit_padded(
+    builder: PlanBuilder,
+    target: View,
+    source: View,
+    bounds: tuple[Bound, ...],
+    pad: View,
+    shape: tuple[int, ...],
+) -> None:
+    """Copy `source` to `target` where the bounds hold, and write `pad` elsewhere; positions start at 0.
+
+    `target` may have extent 1 along axes on which nothing depends.
+    """
+    shape = tuple(min(t, e) for t, e in zip(target.shape, shape, strict=True))
+    start = (0,) * len(shape)
+    whole = target.nbytes <= _FILL_WHOLE_BELOW
+    if whole and not all(bound.holds_everywhere(shape) for bound in bounds):
+        builder.call(np.copyto, target, pad)
+    for lows, extents in _simple_boxes(bounds, start, shape):
+        box = inside(bounds, lows, extents)
+        if box is not None:
+            builder.call(np.copyto, _nonunit(target.box(*box)), _nonunit(source.box(*box)))
+        if not whole:
+            for border in _border(box, lows, extents):
+                builder.call(np.copyto, _nonunit(target.box(*border)), pad)
+
+
+def _nonunit(view: View) -> View:
+    return view.transposed([a for a, e in enumerate(view.shape) if e > 1])
+
+
+def _simple_boxes(bounds: Sequence[Bound], lows: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Box]:
+    """Parts of a box in which every bound depends on at most one axis, by walking the shortest axes."""
+    for bound in bounds:
+        axes = [a for a in bound.expr.dims if shape[a] > 1]
+        if len(axes) > 1:
+            axis = min(axes, key=lambda a: shape[a])
+            for position in range(lows[axis], lows[axis] + shape[axis]):
+                yield from _simple_boxes(
+                    bounds,
+                    (*lows[:axis], position, *lows[axis + 1 :]),
+                    (*shape[:axis], 1, *shape[axis + 1 :]),
+                )
+            return
+    yield lows, shape
+
+
+def _border(box: Box | None, lows: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Box]:
+    """Disjoint boxes that cover what is in the outer box and not in `box`."""
+    if box is None:
+        yield lows, shape
+        return
+    first, extents = list(lows), list(shape)
+    for axis, (low, extent) in enumerate(zip(*box, strict=True)):
+        end = first[axis] + extents[axis]
+        for start, stop in ((first[axis], low), (low + extent, end)):
+            if start < stop:
+                yield (
+                    (*first[:axis], start, *first[axis + 1 :]),
+                    (*extents[:axis], stop - start, *extents[axis + 1 :]),
+                )
+        first[axis], extents[axis] = low, extent

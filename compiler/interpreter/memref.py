@@ -1,0 +1,245 @@
+"""Execution of memref-level modules on numpy: load once, run many times, allocate nothing but the outputs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from mlopt.diagnostics import InputError, RunError, VerifyFailure
+from mlopt.interpreter.descriptors import Descriptor, memref_type, static_shape, whole
+from mlopt.interpreter.plan import Memory, PlanBuilder, aligned_bytes, run_plan
+from mlopt.interpreter.poison import POISON, Interval, dead_after
+from mlopt.interpreter.translate import Frame, Program, Value, argument_attribute
+from mlopt.interpreter.views import Region, Slot, View, row_major
+from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.locations import place_of_op
+from mlopt.weights import WeightStore
+
+BUFFER_ELEMENTS = 1024
+"""Elements of numpy's own iteration buffers during a run: few kilobytes per call instead of up to 100."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output of a model. `dtype` is the interface's type, unsigned where it says so."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class Executable:
+    """A memref-level module as a session: its plan, its arena (aligned to 64 bytes), its scratch.
+
+    Raises `MloptError` with a place for what it can't execute. With `poison`, the arena is filled with NaN bytes
+    before every run, and buffers as soon as they are dead: a correct module gives the same results.
+    """
+
+    def __init__(self, module: ModuleOp, weights: WeightStore, *, poison: bool = False):
+        self._memory = Memory()
+        self._program = Program(module, self._memory)
+        self._main = self._program.function("main")
+        self._weights = weights
+        self._inputs: list[tuple[TensorSpec, Slot]] = []
+        self._outputs: list[tuple[TensorSpec, Slot]] = []
+        self._arena = Region("the arena", 0, np.empty(0, np.uint8))
+        arguments = [self._bind(position) for position in range(len(self._main.body.block.args))]
+        builder = PlanBuilder(self._memory)
+        frame = Frame(self._program, builder, self._program.pool(self._main), 0)
+        frame.values.update(zip(self._main.body.block.args, arguments, strict=True))
+        after = _Poisoner(self._program, self._main, arguments, builder) if poison else None
+        frame.run_block(self._main.body.block, after)
+        self._plan = builder.plan
+        self._poison = poison
+        self._lock = threading.Lock()
+        self.inputs: tuple[TensorSpec, ...] = tuple(spec for spec, _ in self._inputs)
+        self.outputs: tuple[TensorSpec, ...] = tuple(spec for spec, _ in self._outputs)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Size of the arena."""
+        return self._arena.nbytes
+
+    @property
+    def scalar_loops(self) -> int:
+        """How many structured ops run as scalar loops; each op counts once, however often it is called."""
+        return len(self._program.scalar_loops)
+
+    @property
+    def engine_scratch_bytes(self) -> int:
+        """Scratch and tables that the session allocated because the IR did not provide them."""
+        return self._memory.allocated - self._program.alloc_bytes
+
+    @property
+    def alloc_bytes(self) -> int:
+        """Bytes of the `memref.alloc`s that no pass has placed in the arena."""
+        return self._program.alloc_bytes
+
+    @property
+    def steps(self) -> int:
+        """Number of steps at the top of the plan."""
+        return len(self._plan)
+
+    def run(
+        self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Execute `@main`; return the outputs by name, in fresh arrays or in the caller's (`out`).
+
+        Raises `InputError` for arrays that do not fit the interface, and `RunError` when another run of this session
+        is going on, or when the model itself stops (an assertion, an index out of bounds).
+        """
+        if not self._lock.acquire(blocking=False):
+            raise RunError("this session is already running; a session serves one run at a time")
+        try:
+            sources = self._checked_inputs(inputs)
+            results = self._checked_outputs(out or {}, sources)
+            self._execute(sources, results)
+            return {spec.name: array for (spec, _), array in zip(self._outputs, results, strict=True)}
+        finally:
+            for _, slot in (*self._inputs, *self._outputs):
+                slot.data = None
+            self._lock.release()
+
+    def _execute(self, sources: list[np.ndarray], results: list[np.ndarray]) -> None:
+        for (_, slot), array in zip((*self._inputs, *self._outputs), (*sources, *results), strict=True):
+            slot.data = array.reshape(-1).view(np.uint8)
+        if self._poison and self._arena.data is not None:
+            self._arena.data.fill(POISON)
+        buffer = np.setbufsize(BUFFER_ELEMENTS)
+        try:
+            with np.errstate(all="ignore"):
+                run_plan(self._plan)
+        finally:
+            np.setbufsize(buffer)
+
+    # Interface
+
+    def _bind(self, position: int) -> Value:
+        """The memory of an argument of @main, by its attribute."""
+        main = self._main
+        type_ = memref_type(main, main.body.block.args[position].type)
+        shape, dtype = static_shape(main, type_), to_numpy_dtype(type_.element_type)
+        nbytes = dtype.itemsize * int(np.prod(shape))
+        strides = row_major(shape, dtype.itemsize)
+
+        def text(name: str) -> str | None:
+            attribute = argument_attribute(main, position, name)
+            return attribute.data if isinstance(attribute, StringAttr) else None
+
+        if argument_attribute(main, position, "mlopt.arena") is not None:
+            self._arena = Region("the arena", nbytes, aligned_bytes(nbytes))
+            return whole(View(self._arena, 0, shape, strides, dtype))
+        if (name := text("mlopt.weight")) is not None:
+            return whole(View(self._weight(name, type_), 0, shape, strides, dtype))
+        for attribute, interface, writable in (
+            ("mlopt.input", self._inputs, False),
+            ("mlopt.output", self._outputs, True),
+        ):
+            if (name := text(attribute)) is not None:
+                slot = Slot(f'{attribute[6:]} "{name}"', nbytes, writable=writable)
+                declared = text("mlopt.dtype")
+                interface.append((TensorSpec(name, shape, np.dtype(declared) if declared else dtype), slot))
+                return whole(View(slot, 0, shape, strides, dtype))
+        raise VerifyFailure(
+            f"argument {position} of @main is neither arena, input, weight nor output",
+            place=place_of_op(main),
+        )
+
+    def _weight(self, name: str, type_: MemRefType) -> Region:
+        place = place_of_op(self._main)
+        if name not in self._weights:
+            raise VerifyFailure(f'there is no weight "{name}" in the weight store', place=place)
+        array = self._weights.get(name)
+        dtype = to_numpy_dtype(type_.element_type)
+        if array.shape != tuple(type_.get_shape()) or array.dtype.itemsize != dtype.itemsize:
+            raise VerifyFailure(
+                f'weight "{name}" is {array.dtype}{list(array.shape)}, expected {type_}', place=place
+            )
+        return Region.of_array(f'weight "{name}"', np.ascontiguousarray(array))
+
+    def _checked_inputs(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The arrays in order, copied where they are not as the plan reads them."""
+        names = [spec.name for spec in self.inputs]
+        unknown = [name for name in inputs if name not in names]
+        if unknown:
+            raise InputError(f'there is no input "{unknown[0]}"; expected {_listed(names)}')
+        found: list[np.ndarray] = []
+        for spec in self.inputs:
+            if spec.name not in inputs:
+                raise InputError(f'input "{spec.name}" is missing; found {_listed(list(inputs))}')
+            array = np.asarray(inputs[spec.name])
+            _check(array, spec, "input")
+            found.append(np.require(array, spec.dtype, ["C", "A"]))
+        return found
+
+    def _checked_outputs(self, out: Mapping[str, np.ndarray], sources: list[np.ndarray]) -> list[np.ndarray]:
+        """The arrays to write, in order: the caller's, or fresh ones."""
+        names = [spec.name for spec in self.outputs]
+        unknown = [name for name in out if name not in names]
+        if unknown:
+            raise InputError(f'there is no output "{unknown[0]}"; expected {_listed(names)}')
+        results: list[np.ndarray] = []
+        for spec in self.outputs:
+            if spec.name not in out:
+                results.append(np.empty(spec.shape, spec.dtype))
+                continue
+            array = out[spec.name]
+            _check(array, spec, "output")
+            flags = array.flags
+            if not (flags.c_contiguous and flags.aligned and flags.writeable and array.dtype.isnative):
+                raise InputError(
+                    f'output "{spec.name}" must be a C-contiguous, writable array of the native byte order'
+                )
+            if any(np.may_share_memory(array, other) for other in (*sources, *results)):
+                raise InputError(f'output "{spec.name}" overlaps an input or another output')
+            results.append(array)
+        return results
+
+
+def _check(array: np.ndarray, spec: TensorSpec, what: str) -> None:
+    """Dtype (of any byte order) and shape must be as declared."""
+    if array.dtype.newbyteorder("=") != spec.dtype:
+        raise InputError(f'{what} "{spec.name}" has the type {array.dtype}, expected {spec.dtype}')
+    if array.shape != spec.shape:
+        raise InputError(
+            f'{what} "{spec.name}" has the shape {list(array.shape)}, expected {list(spec.shape)}'
+        )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names) or "none"
+
+
+class _Poisoner:
+    """Emits the steps that fill dead bytes, after each operation of @main.
+
+    A first, dry translation says where the buffers are.
+    """
+
+    def __init__(self, program: Program, main: FuncOp, arguments: Sequence[Value], builder: PlanBuilder):
+        frame = Frame(program, builder, program.pool(main), 0)
+        with program.memory.dry():
+            frame.run_function(main, arguments)
+        extents: dict[SSAValue, Interval] = {}
+        for value, held in frame.values.items():
+            if isinstance(held, Descriptor) and held.view.size:
+                extents[value] = held.view.span()
+        self._builder = builder
+        self._arena = next(
+            (a for p, a in enumerate(main.body.block.args) if argument_attribute(main, p, "mlopt.arena")),
+            None,
+        )
+        self._view = frame.memref(self._arena) if self._arena is not None else None
+        self._dead = {} if self._arena is None else dead_after(main.body.block, self._arena, extents)
+
+    def __call__(self, op: Operation) -> None:
+        for begin, end in self._dead.get(op, ()):
+            assert self._view is not None
+            target = View(self._view.region, begin, (end - begin,), (1,), np.dtype(np.uint8))
+            self._builder.call(np.copyto, target, np.uint8(POISON))

@@ -1,0 +1,71 @@
+"""Scratch memory of one function: a stack of temporaries in its workspace.
+
+Code generators ask for what they need for one step and give it back after it. Where the workspace can't hold even the
+smallest blocks, the session's own memory takes over (and is counted), so that a plan can always be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from mlopt.interpreter.plan import Memory
+from mlopt.interpreter.views import Region, View, row_major
+
+ALIGNMENT = 64
+UNLIMITED = 1 << 62
+
+
+def aligned(nbytes: int) -> int:
+    """`nbytes` rounded up to the alignment."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+class Scratch:
+    """Bytes `base` to `base + capacity` of `region`, used as a stack; `peak` is the most that was in use."""
+
+    def __init__(self, memory: Memory, region: Region, base: int, capacity: int):
+        self.peak = 0
+        self._memory = memory
+        self._region = region
+        self._base = base
+        self._capacity = capacity
+        self._top = 0
+        self._spills = 0
+
+    @property
+    def room(self) -> int:
+        """Bytes that are left."""
+        return max(0, self._capacity - self._top)
+
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        """What is taken inside is given back at the end."""
+        top, spills = self._top, self._spills
+        try:
+            yield
+        finally:
+            self._top, self._spills = top, spills
+
+    def take(self, nbytes: int) -> tuple[Region, int]:
+        """A region and an offset in it, with at least `nbytes` from there on."""
+        nbytes = aligned(nbytes)
+        self.peak = max(self.peak, self._top + nbytes)
+        if self._memory.measuring or self._top + nbytes <= self._capacity:
+            offset = self._base + self._top
+            self._top += nbytes
+            return self._region, offset
+        self._spills += 1
+        return self._memory.spill(self._spills - 1, nbytes), 0
+
+    def array(self, shape: Sequence[int], dtype: np.dtype) -> View:
+        """A contiguous view of fresh memory."""
+        shape = tuple(shape)
+        strides = row_major(shape, dtype.itemsize)
+        nbytes = dtype.itemsize
+        for extent in shape:
+            nbytes *= extent
+        region, offset = self.take(nbytes)
+        return View(region, offset, shape, strides, dtype)

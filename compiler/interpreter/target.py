@@ -1,0 +1,35 @@
+"""What passes may ask the numpy engine: alignment, and how much scratch a function needs."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from mlopt.diagnostics import VerifyFailure
+from mlopt.interpreter.scratch import ALIGNMENT, UNLIMITED
+from mlopt.interpreter.translate import measure
+from mlopt.ir.context import ScratchNeed
+from mlopt.ir.locations import place_of_op
+
+
+class NumpyTarget:
+    """The numpy engine as a `Target`. It measures with the code generator itself, so that the two always agree."""
+
+    @property
+    def name(self) -> str:
+        return "numpy"
+
+    @property
+    def alignment(self) -> int:
+        return ALIGNMENT
+
+    def scratch_need(self, func: FuncOp) -> ScratchNeed:
+        """Bytes that the operations of a memref-level function need beside the buffers it is given.
+
+        Views of a workspace argument are not included. The function must stand in its module. Raises `MloptError` for
+        operations that the engine can't execute.
+        """
+        module = func.parent_op()
+        if not isinstance(module, ModuleOp):
+            raise VerifyFailure(f"@{func.sym_name.data} stands in no module", place=place_of_op(func))
+        return ScratchNeed(measure(module, func, 0), measure(module, func, UNLIMITED))
