@@ -45,7 +45,7 @@ class Kernel:
     (see `emit_box`); `riders` are views that are only brought to the kernel's axes, `bounds` are conditions that must
     still be sayable on them.
 
-    No operand may overlap an output other than element for element. Raises `LookupError` for an operation that numpy
+    No operand may overlap an output other than element for element. Raises `NoSteps` for an operation that numpy
     has no steps for.
     """
 

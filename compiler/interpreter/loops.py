@@ -19,6 +19,7 @@ from mlopt.interpreter.elementwise import Kernel
 from mlopt.interpreter.expressions import Expr, Gather, Read, Structured
 from mlopt.interpreter.lowering import Binding
 from mlopt.interpreter.plan import PlanBuilder
+from mlopt.interpreter.primitives import NoSteps
 from mlopt.interpreter.recognize import as_contraction, as_reduction
 from mlopt.interpreter.reductions import emit_reduction, emit_taps, is_windowed
 from mlopt.interpreter.scalar_loop import ScalarLoop
@@ -70,7 +71,7 @@ def emit_structured(
             outs = [memref(store.target).over(store.index, form.extents) for store in form.stores]
             _isolate(builder, scratch, binding, form, outs)
             return _emit(builder, scratch, binding, form, outs, fill)
-    except LookupError as error:
+    except NoSteps as error:
         raise UnsupportedError(
             f"'{form.op.name}' can't be executed: {error.args[0]}", place=place_of_op(form.op)
         ) from None

@@ -60,7 +60,7 @@ class BodyLowering:
         self._refs: dict[Expr, Ref] = {}
 
     def lower(self, root: Expr) -> Ref:
-        """The node of an expression; `LookupError` if an operation or type has no counterpart in numpy."""
+        """The node of an expression; `NoSteps` for an operation that numpy has none for."""
         for expr in post_order((root,)):
             if expr not in self._refs:
                 self._refs[expr] = self._lower(expr)
@@ -88,7 +88,7 @@ class BodyLowering:
                 args = [self._refs[arg] for arg in expr.args]
                 return lower(nodes, expr.name, args, to_numpy_dtype(expr.type), expr.predicate)
             case _:
-                raise LookupError(f"unknown expression {type(expr).__name__}")
+                raise AssertionError(f"unknown expression {type(expr).__name__}")
 
     def _varying(self, strides: tuple[int, ...]) -> frozenset[int]:
         return frozenset(d for d, s in enumerate(strides) if s and self._extents[d] > 1)

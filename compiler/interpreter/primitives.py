@@ -20,6 +20,10 @@ BOOL = np.dtype(np.bool_)
 INDEX = np.dtype(np.int64)
 
 
+class NoSteps(Exception):
+    """An operation that the numpy engine has no steps for; the message names it."""
+
+
 class NodeBuilder:
     """Makes nodes; operations on constants are evaluated at once."""
 
@@ -84,11 +88,11 @@ class NodeBuilder:
 def lower(
     builder: NodeBuilder, name: str, args: Sequence[Ref], dtype: np.dtype, predicate: int | None
 ) -> Ref:
-    """The nodes of one operation; `LookupError` for one that numpy has no steps for."""
+    """The nodes of one operation; `NoSteps` if there are none."""
     if predicate is not None:
         return _COMPARISONS[name](builder, predicate, *args)
     if name not in _OPERATIONS:
-        raise LookupError(f"the numpy engine has no steps for '{name}'")
+        raise NoSteps(f"the numpy engine has no steps for '{name}'")
     return _OPERATIONS[name](builder, dtype, *args)
 
 

@@ -76,7 +76,7 @@ class _Assignment:
         return Registers(self._places, self._top)
 
     def _choose(self, step: int, node: Node, dying: set[Node], holder: dict[Out, Node]) -> Place:
-        final = [Out(j) for j, ref in enumerate(self._yields) if ref.node is node]
+        final = [Out(j) for j, ref in enumerate(self._yields[: len(self._outs)]) if ref.node is node]
         for out in final:
             if self._can_write(out, step, node) and (
                 out not in holder or self._in_place(node, holder[out], dying)

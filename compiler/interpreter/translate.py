@@ -34,6 +34,7 @@ from mlopt.interpreter.elementwise import Kernel
 from mlopt.interpreter.expressions import Apply, Captured, Const, Structured
 from mlopt.interpreter.loops import Memrefs, emit_structured, takes_fill
 from mlopt.interpreter.plan import Assert, Memory, PlanBuilder
+from mlopt.interpreter.primitives import NoSteps
 from mlopt.interpreter.recognize import is_structured, recognize
 from mlopt.interpreter.runtime import PREFIX, RUNTIME_FUNCTIONS
 from mlopt.interpreter.scalar_ops import evaluate_scalar_op
@@ -409,7 +410,7 @@ class Frame:
             binding = Memrefs(self.memref, self.scalar, {})
             Kernel(self.builder.memory, (), [cell], [expr], binding).emit(self.builder, self.scratch)
             self.values[result] = cell
-        except LookupError as error:
+        except (NoSteps, LookupError) as error:
             raise UnsupportedError(
                 f"'{op.name}' can't be executed: {error.args[0]}", place=place_of_op(op)
             ) from None
