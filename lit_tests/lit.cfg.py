@@ -3,6 +3,8 @@
 In RUN lines: `mlopt-opt`, `mlopt`, `filecheck` and `%python` are those of this environment. `%mlir-opt` is the real
 one, for tests that say `REQUIRES: mlir-opt`.
 """
+# lit defines `config` and `lit_config` before it runs this file.
+# ruff: noqa: F821
 
 import os
 import sys
@@ -32,4 +34,6 @@ if mlir_opt.exists():
 elif os.environ.get("CI"):
     lit_config.fatal("mlir-opt is not installed, and CI checks against it: pip install 'mlopt[mlir]'")
 else:
-    lit_config.warning("mlir-opt is not installed (pip install 'mlopt[mlir]'): tests that need it are skipped")
+    lit_config.warning(
+        "mlir-opt is not installed (pip install 'mlopt[mlir]'): tests that need it are skipped"
+    )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 from xdsl.dialects.arith import AddiOp, ConstantOp, MuliOp
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, IntAttr, NameLoc, NoneAttr, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
 from xdsl.ir import Operation, OpResult
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import PassFailedException
@@ -100,7 +109,7 @@ def test_new_operations_get_the_location_and_name_of_what_they_replace() -> None
     assert result.changed and result.converged and result.rewrites == 1
     printed = print_module(module, debuginfo=True)
     assert 'arith.constant 2 : i32 loc("add")' in printed
-    assert '%sum_1 = arith.muli' in printed and 'i32 loc("add")' in printed
+    assert "%sum_1 = arith.muli" in printed and 'i32 loc("add")' in printed
 
 
 def test_the_location_of_a_fusion_has_all_parts() -> None:
@@ -140,7 +149,12 @@ def test_dead_operations_go_only_if_asked_for() -> None:
 
 
 def test_folding() -> None:
-    text = "func.func @f() -> i32 {\n  %a = arith.constant 3 : i32\n  %b = arith.addi %a, %a : i32 loc(\"sum\")\n  func.return %b : i32\n}"
+    text = """
+    func.func @f() -> i32 {
+      %a = arith.constant 3 : i32
+      %b = arith.addi %a, %a : i32 loc("sum")
+      func.return %b : i32
+    }"""
     ctx = make_context()
     module = parse_module(text, ctx)
     assert rewrite_greedily(module, [], ctx=ctx, fold=True, dce=True).changed

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import BytesAttr, ComplexType, DenseIntOrFPElementsAttr, ModuleOp, TensorType, f32, f64
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    TensorType,
+    f32,
+    f64,
+)
 from xdsl.ir import Attribute
 
 from mlopt.diagnostics import ParseFailure
@@ -47,7 +55,9 @@ def all_bits(name: str) -> np.ndarray:
         return np.arange(1 << width, dtype=f"u{dtype.itemsize}")
     one_bits = [1 << i for i in range(width)]
     ends = [0, (1 << width) - 1, (1 << (width - 1)) - 1]
-    values = np.array([np.inf, -np.inf, np.nan, -0.0, 2.0**24, 2.0**24 + 2, 2.0**31, 2.0**63, 1e30, 0.1, 1e-40, -1.0])
+    values = np.array(
+        [np.inf, -np.inf, np.nan, -0.0, 2.0**24, 2.0**24 + 2, 2.0**31, 2.0**63, 1e30, 0.1, 1e-40, -1.0]
+    )
     with np.errstate(over="ignore"):
         special = values.astype(dtype).view(f"u{dtype.itemsize}").tolist()
     signalling_nan = [0x7FA00000] if width == 32 else [0x7FF4000000000000]
@@ -63,7 +73,9 @@ def test_every_float_keeps_its_bits_in_a_list(name: str) -> None:
     bits = all_bits(name)
     step = max(1, len(bits) // 64 // 32)
     for piece in small_pieces(bits)[::step]:
-        value = DenseIntOrFPElementsAttr(TensorType(element_type(name), [len(piece)]), BytesAttr(piece.tobytes()))
+        value = DenseIntOrFPElementsAttr(
+            TensorType(element_type(name), [len(piece)]), BytesAttr(piece.tobytes())
+        )
         assert reread(value).data.data == piece.tobytes()
 
 
@@ -72,13 +84,17 @@ def test_splats_and_hexadecimal_strings_keep_their_bits(name: str) -> None:
     bits = all_bits(name)
     splats = [np.full(7, pattern, bits.dtype) for pattern in bits[:: max(1, len(bits) // 40)]]
     for piece in [*splats, np.resize(bits, 256)]:
-        value = DenseIntOrFPElementsAttr(TensorType(element_type(name), [len(piece)]), BytesAttr(piece.tobytes()))
+        value = DenseIntOrFPElementsAttr(
+            TensorType(element_type(name), [len(piece)]), BytesAttr(piece.tobytes())
+        )
         assert reread(value).data.data == piece.tobytes()
 
 
 @given(
     st.lists(
-        st.one_of(st.floats(width=32), st.sampled_from([np.inf, -np.inf, -0.0, 2.0**24, 16777217.0, 2.0**100])),
+        st.one_of(
+            st.floats(width=32), st.sampled_from([np.inf, -np.inf, -0.0, 2.0**24, 16777217.0, 2.0**100])
+        ),
         min_size=1,
         max_size=20,
     )
@@ -166,9 +182,15 @@ def test_i1_is_bit_packed_as_in_mlir() -> None:
 @pytest.mark.parametrize(
     ("literal", "message"),
     [
-        ("dense<[1.0, 2.0]> : tensor<3xf32>", "inferred shape of elements literal ([2]) does not match type ([3])"),
+        (
+            "dense<[1.0, 2.0]> : tensor<3xf32>",
+            "inferred shape of elements literal ([2]) does not match type ([3])",
+        ),
         ("dense<[[1.0], [1.0, 2.0]]> : tensor<2x2xf32>", "ranks are not consistent"),
-        ("dense<0x1FFFFFFFF> : tensor<2xf32>", "hexadecimal float literal 0x1FFFFFFFF is out of range for type f32"),
+        (
+            "dense<0x1FFFFFFFF> : tensor<2xf32>",
+            "hexadecimal float literal 0x1FFFFFFFF is out of range for type f32",
+        ),
         ("dense<-0x1> : tensor<2xf32>", "takes no sign"),
         ("dense<300> : tensor<2xi8>", "integer literal 300 is out of range for type i8"),
         ("dense<-1> : tensor<2xui8>", "integer literal -1 is out of range for type ui8"),

@@ -1,4 +1,4 @@
-"""SSA dominance and the rules of operations: where the error is, and what it says. Wording is MLIR's where it has one."""
+"""SSA dominance and the rules of operations: where an error is and what it says, in MLIR's words if it has some."""
 
 from __future__ import annotations
 
@@ -73,7 +73,18 @@ def test_a_loop_of_blocks() -> None:
 
 
 def test_an_unreachable_block_is_not_held_to_dominance() -> None:
-    check("func.func @f(%x: i32) {\n  func.return\n^dead:\n  %b = arith.addi %a, %x : i32\n  cf.br ^dead2\n^dead2:\n  %a = arith.addi %x, %x : i32\n  cf.br ^dead\n}")
+    check(
+        """
+        func.func @f(%x: i32) {
+          func.return
+        ^dead:
+          %b = arith.addi %a, %x : i32
+          cf.br ^dead2
+        ^dead2:
+          %a = arith.addi %x, %x : i32
+          cf.br ^dead
+        }"""
+    )
 
 
 def test_nested_regions_see_what_dominates_them_and_nothing_of_their_insides() -> None:
@@ -93,13 +104,22 @@ def test_nested_regions_see_what_dominates_them_and_nothing_of_their_insides() -
 
 
 def test_a_value_from_inside_a_region_is_not_visible_outside() -> None:
-    text = 'func.func @f(%c: i1) {\n  scf.if %c {\n    %in = arith.constant 1 : i32\n  }\n  %b = arith.addi %in, %in : i32\n  func.return\n}'
+    text = """
+    func.func @f(%c: i1) {
+      scf.if %c {
+        %in = arith.constant 1 : i32
+      }
+      %b = arith.addi %in, %in : i32
+      func.return
+    }"""
     with pytest.raises(Exception, match="undeclared SSA value name %in"):
         check(text)
 
 
 def test_isolated_regions_use_nothing_from_outside() -> None:
-    error = fault("%a = arith.constant 1 : i32\nfunc.func @f() {\n  %b = arith.addi %a, %a : i32\n  func.return\n}")
+    error = fault(
+        "%a = arith.constant 1 : i32\nfunc.func @f() {\n  %b = arith.addi %a, %a : i32\n  func.return\n}"
+    )
     assert error.message == "'arith.addi' op using value defined outside the region"
     assert error.notes[0].message == "required by region isolation constraints"
     assert error.notes[0].place == Place("x.mlir", 2, 1)
@@ -112,7 +132,7 @@ def test_the_body_of_a_module_is_held_to_dominance() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
-        ("\n%a = \"arith.addi\"() : () -> i32", "'arith.addi' op Expected 2 operands, but got 0", 2),
+        ('\n%a = "arith.addi"() : () -> i32', "'arith.addi' op Expected 2 operands, but got 0", 2),
         ("func.func @f() -> i32 {\n  func.return\n}", "'func.return' op ", 2),
         ("func.func @f() {\n  %a = arith.constant 1 : i32\n}", "'arith.constant' op ends a block", 2),
         ("func.func @f() {\n  func.return\n  func.return\n}", "must be the last operation in its block", 2),
