@@ -84,9 +84,10 @@ class FillOp(IRDLOperation):
         parser.parse_punctuation(":")
         type = parser.parse_type()
         (operand,) = parser.resolve_operands([value], [type], parser.pos)
+        position = parser.pos
         outs = parse_operands(parser, "outs")
         if len(outs) != 1:
-            parser.raise_error(f"a fill has one out, found {len(outs)}")
+            parser.raise_error(f"a fill has one out, found {len(outs)}", position, parser.pos)
         attributes = parser.parse_optional_attr_dict()
         op = cls(operand, outs[0])
         op.attributes |= attributes
@@ -294,6 +295,7 @@ class ConstantOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser):
         attributes = parser.parse_optional_attr_dict()
+        position = parser.pos
         value = parser.parse_attribute()
         if isinstance(value, WeightAttr):
             parser.parse_punctuation(":")
@@ -301,7 +303,7 @@ class ConstantOp(IRDLOperation):
         elif isinstance(value, DenseIntOrFPElementsAttr):
             op = cls(cast(DenseElements, value))
         else:
-            parser.raise_error(f"expected dense<...> or #mlopt.weight<...>, found {value}")
+            parser.raise_error(f"expected dense<...> or #mlopt.weight<...>, found {value}", position, parser.pos)
         op.attributes |= attributes
         return op
 
