@@ -92,7 +92,7 @@ def test_a_weight_that_is_not_there() -> None:
 
 def test_an_operation_of_another_level() -> None:
     text = "func.func @main() {\n %c = arith.constant 1.0 : f32\n func.return\n}"
-    with pytest.raises(RunError, match="'arith.constant' is no operation of the graph level"):
+    with pytest.raises(RunError, match=r"'arith\.constant' is no operation of the graph level"):
         evaluate_module(parse(text), {})
 
 

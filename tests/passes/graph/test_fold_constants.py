@@ -1,0 +1,158 @@
+"""`fold-constants` on weights: what is folded into the store, what is left, and what it costs."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp, NameLoc
+from xdsl.ir import Operation
+
+from mlopt.diagnostics import PassFailure, VerifyFailure
+from mlopt.dialects import graph
+from mlopt.interpreter.graph import evaluate, evaluate_module
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.parser import parse_module
+from mlopt.ir.registration import make_context
+from mlopt.passes.graph.fold_constants import FoldConstantsPass
+
+X = np.arange(300, dtype=np.float32).reshape(10, 30)
+
+
+def context(**weights: np.ndarray) -> CompilerContext:
+    ctx = make_context()
+    ctx.evaluator = partial(evaluate, weights=ctx.weights)
+    for name, array in weights.items():
+        assert ctx.weights.add(array, name) == name
+    return ctx
+
+
+def parse(body: str, ctx: CompilerContext) -> ModuleOp:
+    return parse_module(f"func.func @main() {body}", ctx, "test.mlir")
+
+
+def operations(module: ModuleOp) -> list[Operation]:
+    return [op for op in module.walk() if isinstance(op, graph.GraphOp)]
+
+
+def names(module: ModuleOp) -> list[str]:
+    return [op.name.removeprefix("graph.") for op in operations(module)]
+
+
+def test_a_large_result_becomes_a_weight_named_after_it() -> None:
+    ctx = context(w=X)
+    module = parse("""-> tensor<10x30xf32> {
+      %w = graph.constant #mlopt.weight<"w"> : tensor<10x30xf32>
+      %c = graph.constant dense<2.0> : tensor<f32>
+      %scaled = graph.mul %w, %c : (tensor<10x30xf32>, tensor<f32>) -> tensor<10x30xf32> loc("node")
+      func.return %scaled : tensor<10x30xf32>
+    }""", ctx)  # fmt: skip
+    assert FoldConstantsPass().run(ctx, module)
+    (constant,) = operations(module)
+    assert isinstance(constant, graph.ConstantOp)
+    assert str(constant.value) == '#mlopt.weight<"scaled">'
+    np.testing.assert_array_equal(ctx.weights.get("scaled"), 2 * X)
+    assert isinstance(constant.location, NameLoc)
+    assert constant.location.desc.data == "node"
+    assert ctx.statistics["fold-constants", "ops-folded"] == 1
+
+
+def test_a_name_that_is_taken_is_not_overwritten() -> None:
+    ctx = context(w=X, scaled=X + 1)
+    module = parse("""-> tensor<10x30xf32> {
+      %w = graph.constant #mlopt.weight<"w"> : tensor<10x30xf32>
+      %scaled = graph.neg %w : tensor<10x30xf32>
+      func.return %scaled : tensor<10x30xf32>
+    }""", ctx)  # fmt: skip
+    FoldConstantsPass().run(ctx, module)
+    np.testing.assert_array_equal(ctx.weights.get("scaled"), X + 1)
+    np.testing.assert_array_equal(evaluate_module(module, {}, ctx.weights)["result0"], -X)
+
+
+def test_movements_of_weights_stay_and_are_folded_through() -> None:
+    ctx = context(w=X)
+    module = parse("""-> (tensor<30x10xf32>, tensor<30xf32>) {
+      %w = graph.constant #mlopt.weight<"w"> : tensor<10x30xf32>
+      %t = graph.transpose %w perm = [1, 0] : (tensor<10x30xf32>) -> tensor<30x10xf32>
+      %r = graph.reshape %t : tensor<30x10xf32> to tensor<30x10x1xf32>
+      %s = graph.reduce_sum %r axes = [1, 2] : (tensor<30x10x1xf32>) -> tensor<30xf32>
+      func.return %t, %s : tensor<30x10xf32>, tensor<30xf32>
+    }""", ctx)  # fmt: skip
+    assert FoldConstantsPass().run(ctx, module)
+    assert names(module) == ["constant", "transpose", "constant"]
+    np.testing.assert_array_equal(evaluate_module(module, {}, ctx.weights)["result1"], X.sum(axis=0))
+    assert set(ctx.weights) == {"w"}
+    assert not FoldConstantsPass().run(ctx, module)
+
+
+def test_an_expanded_constant_neither_grows_nor_lends_its_size() -> None:
+    """A scalar, broadcast to 40000 x 40000 and added to itself: 6.4 GB must not be made, by any of three ways."""
+    ctx = context()
+    module = parse("""-> (tensor<40000x40000xf32>, tensor<1600000000xf32>) {
+      %c = graph.constant dense<1.0> : tensor<100xf32>
+      %e = graph.expand %c : tensor<100xf32> to tensor<400x100xf32>
+      %f = graph.expand %e : tensor<400x100xf32> to tensor<1000x400x100xf32>
+      %r = graph.reshape %f : tensor<1000x400x100xf32> to tensor<40000x1000xf32>
+      %s = graph.slice %r starts = [0, 0] stops = [40000, 1] : (tensor<40000x1000xf32>) -> tensor<40000x1xf32>
+      %g = graph.expand %s : tensor<40000x1xf32> to tensor<40000x40000xf32>
+      %d = graph.add %g, %s : (tensor<40000x40000xf32>, tensor<40000x1xf32>) -> tensor<40000x40000xf32>
+      %h = graph.reshape %g : tensor<40000x40000xf32> to tensor<1600000000xf32>
+      func.return %d, %h : tensor<40000x40000xf32>, tensor<1600000000xf32>
+    }""", ctx)  # fmt: skip
+    start = time.perf_counter()
+    FoldConstantsPass().run(ctx, module)
+    assert time.perf_counter() - start < 1
+    assert sum(ctx.weights.nbytes(name) for name in ctx.weights) < 1_000_000
+    assert ctx.statistics["fold-constants", "not-folded-growth"] > 0
+    assert "above the limit" in ctx.remarks[0].message
+
+
+def test_what_has_no_result_is_left_with_a_remark() -> None:
+    ctx = context()
+    module = parse("""-> tensor<i32> {
+      %a = graph.constant dense<7> : tensor<i32>
+      %b = graph.constant dense<0> : tensor<i32>
+      %c = graph.div %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i32>
+      func.return %c : tensor<i32>
+    }""", ctx)  # fmt: skip
+    assert not FoldConstantsPass().run(ctx, module)
+    assert [remark.message for remark in ctx.remarks] == [
+        "'graph.div' is not folded: it divides an integer by zero"
+    ]
+
+
+def test_a_long_chain_folds_in_linear_time_without_recursion() -> None:
+    ctx = context()
+    length = 5000
+    lines = [
+        f"%v{i + 1} = graph.add %v{i}, %v0 : (tensor<i64>, tensor<i64>) -> tensor<i64>" for i in range(length)
+    ]
+    module = parse(
+        "-> tensor<i64> {\n%v0 = graph.constant dense<1> : tensor<i64>\n"
+        + "\n".join(lines)
+        + f"\nfunc.return %v{length} : tensor<i64>\n}}",
+        ctx,
+    )
+    start = time.perf_counter()
+    FoldConstantsPass().run(ctx, module)
+    assert time.perf_counter() - start < 5
+    assert names(module) == ["constant"]
+    assert evaluate_module(module, {})["result0"] == length + 1
+
+
+def test_a_weight_that_does_not_fit_its_type_is_an_error() -> None:
+    ctx = context(w=X)
+    module = parse("""-> tensor<30x10xf32> {
+      %w = graph.constant #mlopt.weight<"w"> : tensor<30x10xf32>
+      func.return %w : tensor<30x10xf32>
+    }""", ctx)  # fmt: skip
+    with pytest.raises(VerifyFailure, match=r"expected tensor<30x10xf32> for .*, found float32\[10, 30\]"):
+        FoldConstantsPass().run(ctx, module)
+
+
+def test_without_an_evaluator_it_says_so() -> None:
+    ctx = make_context()
+    with pytest.raises(PassFailure, match="needs an evaluator"):
+        FoldConstantsPass().run(ctx, parse("{\n func.return\n}", ctx))
