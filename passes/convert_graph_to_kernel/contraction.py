@@ -94,8 +94,10 @@ def _conv(op: graph.ConvOp, conversion: Conversion) -> None:
     if op.bias is not None:
         row = LinearExpr(feature.coefficients[: len(outer.bounds)])
         bias = Operand(launch.use(op.bias, "bias"), outer.access(row))
-    (result,) = conversion.insert_launch(op, launch, op.results, _epilogue(launch, outer, total, bias))
-    if tuple(shape) != shape_of(op.result):
+    is_split = tuple(shape) != shape_of(op.result)
+    named = [] if is_split else op.results
+    (result,) = conversion.insert_launch(op, launch, named, _epilogue(launch, outer, total, bias))
+    if is_split:
         reshape = kernel.ReshapeOp(result, shape_of(op.result))
         conversion.insert(op, reshape)
         copy_name(op.result, reshape.result)

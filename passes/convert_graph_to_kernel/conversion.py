@@ -162,11 +162,11 @@ class Conversion:
     def insert_launch(
         self, op: GraphOp, launch: Launch, named: Sequence[SSAValue], *yielded: SSAValue
     ) -> Sequence[SSAValue]:
-        """Insert a launch that yields these values; its results, which take the names of the values `named`."""
+        """Insert a launch that yields these values; its results, of which the first take the names of `named`."""
         empties, launched = launch.finish(*yielded)
         for made in (*empties, launched):
             self.insert(op, made)
-        for source, result in zip(named, launched.res, strict=True):
+        for source, result in zip(named, launched.res, strict=False):
             copy_name(source, result)
         return launched.res
 

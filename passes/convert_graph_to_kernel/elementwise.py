@@ -280,10 +280,12 @@ def _mod(op: graph.ModOp, conversion: Conversion) -> None:
 def integer_division(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:
     """`a / b` toward zero; 0 for `b = 0`, and the smallest number divided by -1 is itself."""
     quotient, is_zero, is_minus_one = _guarded(s, a, b, s.div)
+    if is_zero is None:
+        return quotient
     zero = s.like(0, a)
     if is_minus_one is not None:
         quotient = s.select(is_minus_one, s.sub(zero, a), quotient)
-    return quotient if is_zero is None else s.select(is_zero, zero, quotient)
+    return s.select(is_zero, zero, quotient)
 
 
 def integer_remainder(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:

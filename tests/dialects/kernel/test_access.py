@@ -67,7 +67,7 @@ def test_text(row: LinearExpr, text: str) -> None:
 
 def test_maps_that_are_not_linear_have_no_access() -> None:
     assert Access.from_map(AffineMap(1, 0, (AffineExpr.dimension(0) % 2,))) is None
-    assert Access.from_map(AffineMap(1, 0, (AffineExpr.dimension(0).floor_div(2),))) is None
+    assert Access.from_map(AffineMap(1, 0, (AffineExpr.dimension(0) // 2,))) is None
     assert Access.from_map(AffineMap(1, 1, (AffineExpr.symbol(0),))) is None
 
 

@@ -1,0 +1,49 @@
+// RUN: mlopt-opt %s --split-input-file --convert-graph-to-kernel | filecheck %s
+
+// CHECK-LABEL: func.func @main(%x: tensor<2xi8> {mlopt.name = "x:0", mlopt.dtype = "uint8"}) -> (tensor<2xi8> {mlopt.name = "y:0", mlopt.dtype = "uint8"}) {
+// CHECK-NEXT:    func.return %x : tensor<2xi8>
+func.func @main(%x: tensor<2xui8> {mlopt.name = "x:0"}) -> (tensor<2xui8> {mlopt.name = "y:0"}) {
+  func.return %x : tensor<2xui8>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xi8> {mlopt.dtype = "uint8"}, tensor<2xi64>) {
+// CHECK-NEXT:    %w = kernel.constant #mlopt.weight<"w"> : tensor<2xf32>
+// CHECK-NEXT:    %c = kernel.constant dense<[1, -1]> : tensor<2xi8>
+// CHECK-NEXT:    %s = kernel.constant dense<2> : tensor<1xi64>
+// CHECK-NEXT:    %0 = tensor.empty() : tensor<2xf32>
+// CHECK-NEXT:    %y = kernel.launch @add ins(%x, %w : tensor<2xf32>, tensor<2xf32>) outs(%0 : tensor<2xf32>) {
+// CHECK-NEXT:    ^bb0(%lhs: tensor<2xf32>, %rhs: tensor<2xf32>, %O: tensor<2xf32>):
+// CHECK-NEXT:      %1 = kernel.map bounds [d0 = 2] ins(%lhs[d0], %rhs[d0] : tensor<2xf32>, tensor<2xf32>) outs(%O[d0] : tensor<2xf32>) {
+// CHECK-NEXT:      ^bb0(%2: f32, %3: f32, %4: f32):
+// CHECK-NEXT:        %5 = arith.addf %2, %3 : f32
+// CHECK-NEXT:        kernel.yield %5 : f32
+// CHECK-NEXT:      }
+// CHECK-NEXT:      kernel.yield %1 : tensor<2xf32>
+// CHECK-NEXT:    } -> tensor<2xf32>
+// CHECK-NEXT:    %1 = tensor.empty() : tensor<2xi64>
+// CHECK-NEXT:    %r = kernel.launch @range outs(%1 : tensor<2xi64>) {
+// CHECK-NEXT:    ^bb0(%O: tensor<2xi64>):
+// CHECK-NEXT:      %2 = kernel.map bounds [d0 = 2] outs(%O[d0] : tensor<2xi64>) {
+// CHECK-NEXT:      ^bb0(%3: i64):
+// CHECK-NEXT:        %4 = kernel.index 0
+// CHECK-NEXT:        %5 = arith.index_cast %4 : index to i64
+// CHECK-NEXT:        %6 = arith.constant 3 : i64
+// CHECK-NEXT:        %7 = arith.constant -2 : i64
+// CHECK-NEXT:        %8 = arith.muli %5, %7 : i64
+// CHECK-NEXT:        %9 = arith.addi %6, %8 : i64
+// CHECK-NEXT:        kernel.yield %9 : i64
+// CHECK-NEXT:      }
+// CHECK-NEXT:      kernel.yield %2 : tensor<2xi64>
+// CHECK-NEXT:    } -> tensor<2xi64>
+// CHECK-NEXT:    func.return %y, %c, %r : tensor<2xf32>, tensor<2xi8>, tensor<2xi64>
+func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xui8>, tensor<2xi64>) {
+  %w = graph.constant #mlopt.weight<"w"> : tensor<2xf32>
+  %c = graph.constant dense<[1, 255]> : tensor<2xui8>
+  %unused = graph.constant dense<[1, 2]> : tensor<2xi64>
+  %s = graph.shape %x : (tensor<2xf32>) -> tensor<1xi64>
+  %y = graph.add %x, %w : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %r = graph.range start = 3 : i64 delta = -2 : i64 length = 2 : tensor<2xi64>
+  func.return %y, %c, %r : tensor<2xf32>, tensor<2xui8>, tensor<2xi64>
+}
