@@ -26,17 +26,24 @@ Values = dict[SSAValue, Any]
 
 
 def run_memref(
-    module: ModuleOp, inputs: Mapping[str, Array], weights: Mapping[str, Array] = {}
+    module: ModuleOp,
+    inputs: Mapping[str, Array],
+    weights: Mapping[str, Array] | None = None,
+    *,
+    backwards: bool = False,
 ) -> dict[str, Array]:
-    """The outputs of `@main` by name. Raises if an input or weight was written to."""
-    run = _Run(module)
+    """The outputs of `@main` by name; fails if an input or weight was written to.
+
+    `backwards` runs through the points of every structured op from last to first, which must make no difference.
+    """
+    run = _Run(module, backwards)
     main = run.functions["main"]
     assert main.arg_attrs is not None
     arguments: list[Array] = []
     outputs: dict[str, Array] = {}
     kept: list[tuple[Array, Array]] = []
     for arg, attributes in zip(main.body.block.args, main.arg_attrs, strict=True):
-        for kind, arrays in (("mlopt.input", inputs), ("mlopt.weight", weights)):
+        for kind, arrays in (("mlopt.input", inputs), ("mlopt.weight", weights or {})):
             if kind in attributes.data:
                 given = arrays[cast(StringAttr, attributes.data[kind]).data]
                 arguments.append(given.copy())
@@ -63,7 +70,8 @@ def _poisoned(type: Attribute) -> Array:
 
 
 class _Run:
-    def __init__(self, module: ModuleOp):
+    def __init__(self, module: ModuleOp, backwards: bool):
+        self.backwards = backwards
         self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
         self.globals: dict[str, Array] = {}
         for op in module.ops:
@@ -183,7 +191,7 @@ class _Run:
                 return [evaluate_scalar_op(op, [values[operand] for operand in op.operands])]
 
     def generic(self, op: GenericOp, values: Values) -> None:
-        """One iteration point after the other, in row-major order."""
+        """One iteration point after the other."""
         operands = [values[operand] for operand in op.operands]
         maps = [attribute.data for attribute in op.indexing_maps]
         extents: dict[int, int] = {}
@@ -193,7 +201,8 @@ class _Run:
                     extents[expr.position] = extent
         dims = [extents[d] for d in range(len(op.iterator_types))]
         inputs = len(op.inputs)
-        for point in itertools.product(*(range(extent) for extent in dims)):
+        order = (range(extent)[:: -1 if self.backwards else 1] for extent in dims)
+        for point in itertools.product(*order):
             places = [tuple(map.eval(list(point), [])) for map in maps]
             elements = [np.asarray(array[place]) for array, place in zip(operands, places, strict=True)]
             inner = dict(values)

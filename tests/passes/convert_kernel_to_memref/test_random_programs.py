@@ -6,6 +6,7 @@ What the passes make of the text is executed as it stands. All arithmetic is on 
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,9 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlopt.ir import make_context, parse_module, verify_module
+from mlopt.ir import make_context, parse_module, print_module, verify_module
 from mlopt.passes.registry import load_pass
 from tests.memref_reference import run_memref
+from tests.mlir_opt import check_with_mlir_opt
+from tests.passes.lowering import MEMREF_PASSES, lower
 
 Array = np.ndarray
 Environment = dict[str, Array]
@@ -134,7 +137,9 @@ class Program:
     def step(self, values: list[str], depth: int) -> Step:
         """Generate one op; new values are appended to `values`."""
         rng = self.rng
-        choice = rng.choice(["op"] * 8 + ["empty", "reshape", "slice"] + (["for", "if"] if depth < 2 else []))
+        choice = rng.choice(
+            ["op"] * 8 + ["empty", "reshape", "slice"] + (["for", "while", "if"] if depth < 2 else [])
+        )
         if choice == "empty":
             result = self.fresh()
             self.lines.append(f"{result} = tensor.empty() : {T}")
@@ -151,7 +156,8 @@ class Program:
             return lambda env: env.__setitem__(result, env[source])
         if choice == "slice":
             return self.slice_step(values) if not self.launches else self.op_step(values)
-        return self.for_step(values, depth) if choice == "for" else self.if_step(values, depth)
+        steps = {"for": self.for_step, "while": self.while_step, "if": self.if_step}
+        return steps[choice](values, depth)
 
     def defined(self, values: list[str]) -> list[str]:
         return [value for value in values if value not in self.empties]
@@ -219,6 +225,57 @@ class Program:
                     step(local)
                 now = [local[value] for value in yields]
             env.update(zip(results, now, strict=True))
+
+        return run
+
+    def while_step(self, values: list[str], depth: int) -> Step:
+        """A loop that counts to its trips; what the condition passes on is carried, from outside, or made in it."""
+        rng = self.rng
+        carried = rng.randint(1, 2)
+        inits = [rng.choice(self.defined(values)) for _ in range(carried)]
+        args, insides, results = ([self.fresh() for _ in range(carried)] for _ in range(3))
+        trips = rng.randint(0, 3)
+        types = ", ".join([T] * carried)
+        n = self.count
+        pairs = ", ".join(f"{arg} = {init}" for arg, init in zip(args, inits, strict=True))
+        self.lines += [
+            f"%trips{n} = arith.constant {trips} : index",
+            f"%last{n}, {', '.join(results)} = "
+            f"scf.while (%i{n} = %c0, {pairs}) : (index, {types}) -> (index, {types}) {{",
+        ]
+        before = [*values, *args]
+        before_steps = [self.op_step(before)] if rng.random() < 0.4 else []
+        passed = [rng.choice(self.defined(before)) if rng.random() < 0.5 else arg for arg in args]
+        self.lines += [
+            f"%go{n} = arith.cmpi ult, %i{n}, %trips{n} : index",
+            f"scf.condition(%go{n}) %i{n}, {', '.join(passed)} : index, {types}",
+            "} do {",
+            f"^bb0(%j{n}: index, {', '.join(f'{inside}: {T}' for inside in insides)}):",
+        ]
+        inner = [*values, *insides]
+        steps = self.block(inner, depth + 1)
+        yields = [rng.choice(self.defined(inner)) for _ in range(carried)]
+        self.lines += [
+            f"%n{n} = arith.addi %j{n}, %c1 : index",
+            f"scf.yield %n{n}, {', '.join(yields)} : index, {types}",
+            "}",
+        ]
+        values.extend(results)
+
+        def run(env: Environment) -> None:
+            now = [env[init] for init in inits]
+            for trip in range(trips + 1):
+                local = env | dict(zip(args, now, strict=True))
+                for step in before_steps:
+                    step(local)
+                handed = [local[value] for value in passed]
+                if trip == trips:
+                    env.update(zip(results, handed, strict=True))
+                    return
+                local = env | dict(zip(insides, handed, strict=True))
+                for step in steps:
+                    step(local)
+                now = [local[value] for value in yields]
 
         return run
 
@@ -292,7 +349,7 @@ def generate(rng: random.Random, form: str) -> tuple[str, Callable[[Environment]
 
 
 @pytest.mark.parametrize("form", ["launches", "open", "inside"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_buffers_hold_what_ssa_says(form: str, rng: random.Random) -> None:
     text, run = generate(rng, form)
@@ -303,11 +360,19 @@ def test_buffers_hold_what_ssa_says(form: str, rng: random.Random) -> None:
     context = make_context()
     module = parse_module(text, context)
     verify_module(module)
-    for name in ("convert-kernel-to-memref", "plan-workspaces", "assign-buffers"):
+    for name in MEMREF_PASSES:
         load_pass(name)().run(context, module)
         verify_module(module)
-        got = run_memref(module, inputs)
-        for i, value in enumerate(want):
-            np.testing.assert_array_equal(
-                got[f"result{i}"], value, err_msg=f"result {i} after {name} of\n{text}"
-            )
+        for backwards in (False, True):
+            got = run_memref(module, inputs, backwards=backwards)
+            for i, value in enumerate(want):
+                message = f"result {i} after {name} of\n{text}"
+                np.testing.assert_array_equal(got[f"result{i}"], value, err_msg=message)
+
+
+def test_upstream_accepts_what_is_made_of_random_programs() -> None:
+    texts: list[str] = []
+    for form, seed in itertools.product(("launches", "open", "inside"), range(12)):
+        text, _ = generate(random.Random(seed), form)
+        texts.append(print_module(lower(text)))
+    check_with_mlir_opt("// -----\n".join(texts), "--split-input-file")
