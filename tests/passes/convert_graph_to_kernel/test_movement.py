@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    ModuleOp,
     Signedness,
     bf16,
     f16,
