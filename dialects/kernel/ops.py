@@ -303,7 +303,9 @@ class ConstantOp(IRDLOperation):
         elif isinstance(value, DenseIntOrFPElementsAttr):
             op = cls(cast(DenseElements, value))
         else:
-            parser.raise_error(f"expected dense<...> or #mlopt.weight<...>, found {value}", position, parser.pos)
+            parser.raise_error(
+                f"expected dense<...> or #mlopt.weight<...>, found {value}", position, parser.pos
+            )
         op.attributes |= attributes
         return op
 
