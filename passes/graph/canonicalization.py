@@ -5,6 +5,8 @@ What is not here is not exact: `x + 0.0` (it turns -0.0 into 0.0), `x * 0`, `x -
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -12,6 +14,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import (
+    broadcast_shapes,
     dense_attr,
     get_ints,
     is_bool,
@@ -19,6 +22,7 @@ from mlopt.dialects.graph.base import (
     is_unsigned,
     shape_of,
     tensor_type,
+    with_shape,
 )
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
 
@@ -73,6 +77,42 @@ class MergeReshapes(RewritePattern):
             rewriter.replace(op, graph.ReshapeOp(inner.input, shape_of(op.result)))
 
 
+class TransposeBetweenReshapes(RewritePattern):
+    """reshape(transpose(reshape(x))) -> transpose(x), if the last reshape splits again what the first one merges"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: graph.ReshapeOp, rewriter: PatternRewriter, /) -> None:
+        transpose = op.input.owner
+        if not isinstance(transpose, graph.TransposeOp) or not isinstance(
+            merge := transpose.input.owner, graph.ReshapeOp
+        ):
+            return
+        shape = shape_of(merge.input)
+        groups = merged_dimensions(shape, shape_of(merge.result))
+        if groups is None:
+            return
+        perm = [axis for group in transpose.permutation for axis in groups[group]]
+        if shape_of(op.result) == tuple(shape[axis] for axis in perm):
+            rewriter.replace(op, graph.TransposeOp(merge.input, perm))
+
+
+def merged_dimensions(shape: Sequence[int], merged: Sequence[int]) -> list[list[int]] | None:
+    """For each dimension of `merged` the neighbouring dimensions of `shape` that it is the product of, if it is one."""
+    groups: list[list[int]] = []
+    axis = 0
+    for size in merged:
+        group: list[int] = []
+        product = 1
+        while axis < len(shape) and (product != size or not group):
+            product *= shape[axis]
+            group.append(axis)
+            axis += 1
+        if product != size:
+            return None
+        groups.append(group)
+    return groups if axis == len(shape) else None
+
+
 class MergeExpands(RewritePattern):
     """expand(expand(x)) -> expand(x)"""
 
@@ -80,6 +120,29 @@ class MergeExpands(RewritePattern):
     def match_and_rewrite(self, op: graph.ExpandOp, rewriter: PatternRewriter, /) -> None:
         if isinstance(inner := op.input.owner, graph.ExpandOp):
             rewriter.replace(op, graph.ExpandOp(inner.input, shape_of(op.result)))
+
+
+class SinkExpand(RewritePattern):
+    """elementwise(expand(x)) -> expand(elementwise(x)), or elementwise(x) where broadcasting gives the same shape"""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if not any(isinstance(operand.owner, graph.ExpandOp) for operand in op.operands):
+            return
+        operands = [
+            operand.owner.input if isinstance(operand.owner, graph.ExpandOp) else operand
+            for operand in op.operands
+        ]
+        shape = broadcast_shapes(*map(shape_of, operands))
+        small = type(op).create(
+            operands=operands,
+            properties=op.properties,
+            attributes=op.attributes,
+            result_types=[with_shape(tensor_type(op.results[0].type), shape)],
+        )
+        if shape == shape_of(op.results[0]):
+            rewriter.replace(op, small)
+        else:
+            rewriter.replace(op, [small, graph.ExpandOp(small, shape_of(op.results[0]))])
 
 
 class MergeCasts(RewritePattern):
@@ -137,9 +200,9 @@ class ReduceNothing(RewritePattern):
 
 
 class DropNeutralOperand(RewritePattern):
-    """x * 1, x / 1, x + (-0.0), x - 0.0, and with all ones, or with all zeros -> x
+    """x * 1, x / 1, x + (-0.0), x - 0.0, and with all ones, or with all zeros -> x, expanded if need be
 
-    The other operand must not enlarge the result. +0.0 is no neutral element of floating-point addition and -0.0
+    +0.0 is no neutral element of floating-point addition and -0.0
     none of subtraction: they change -0.0 to 0.0.
     """
 
@@ -150,8 +213,8 @@ class DropNeutralOperand(RewritePattern):
         if isinstance(op, graph.AddOp | graph.MulOp | graph.AndOp | graph.OrOp):
             sides.append((op.rhs, op.lhs))
         for kept, other in sides:
-            if kept.type == op.result.type and is_filled_with(other, neutral_element(op)):
-                rewriter.replace(op, [], [kept])
+            if is_filled_with(other, neutral_element(op)):
+                replace_with_expanded(op, kept, rewriter)
                 return
 
 
@@ -180,10 +243,15 @@ class WhereOfConstant(RewritePattern):
             chosen = op.false_value
         else:
             return
-        if chosen.type == op.result.type:
-            rewriter.replace(op, [], [chosen])
-        else:
-            rewriter.replace(op, graph.ExpandOp(chosen, shape_of(op.result)))
+        replace_with_expanded(op, chosen, rewriter)
+
+
+def replace_with_expanded(op: graph.InferredOp, value: SSAValue, rewriter: PatternRewriter) -> None:
+    """Replace the one result of `op` by `value`, which broadcasts to it."""
+    if value.type == op.results[0].type:
+        rewriter.replace(op, [], [value])
+    else:
+        rewriter.replace(op, graph.ExpandOp(value, shape_of(op.results[0])))
 
 
 class DropDouble(RewritePattern):
@@ -228,7 +296,7 @@ def widens(source: Attribute, target: Attribute) -> bool:
 
 _DROP_IDENTITY = DropIdentityMovement()
 _PATTERNS: dict[type[Operation], tuple[RewritePattern, ...]] = {
-    graph.ReshapeOp: (_DROP_IDENTITY, MergeReshapes()),
+    graph.ReshapeOp: (_DROP_IDENTITY, MergeReshapes(), TransposeBetweenReshapes()),
     graph.TransposeOp: (_DROP_IDENTITY, MergeTransposes(), TransposeOfOnes()),
     graph.ExpandOp: (_DROP_IDENTITY, MergeExpands()),
     graph.CastOp: (_DROP_IDENTITY, MergeCasts()),
@@ -249,6 +317,11 @@ _PATTERNS: dict[type[Operation], tuple[RewritePattern, ...]] = {
 }
 
 
+_ELEMENTWISE = (graph.UnaryOp, graph.PredicateOp, graph.BinaryOp, graph.WhereOp, graph.ClipOp, graph.CastOp)
+_SINK_EXPAND = SinkExpand()
+
+
 def patterns_of(op_type: type[Operation]) -> tuple[RewritePattern, ...]:
     """The canonicalization patterns of an operation."""
-    return _PATTERNS.get(op_type, ())
+    patterns = _PATTERNS.get(op_type, ())
+    return (*patterns, _SINK_EXPAND) if issubclass(op_type, _ELEMENTWISE) else patterns

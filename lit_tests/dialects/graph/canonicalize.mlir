@@ -113,8 +113,7 @@ func.func @neutral_operands(%x: tensor<2xf32>, %i: tensor<2xi32>, %b: tensor<2xi
   func.return %0, %1, %2, %3, %4, %5, %6 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi1>, tensor<2xi1>
 }
 
-// x + 0.0 and x - -0.0 turn -0.0 into 0.0; x * 0 and x - x hide NaN and inf; 1 / x is no x; a neutral operand may
-// still enlarge the result.
+// x + 0.0 and x - -0.0 turn -0.0 into 0.0; x * 0 and x - x hide NaN and inf; 1 / x is no x.
 // CHECK-LABEL: @not_neutral
 // CHECK: graph.add %x, %zero
 // CHECK-NEXT: graph.sub %x, %minus_zero
@@ -122,20 +121,69 @@ func.func @neutral_operands(%x: tensor<2xf32>, %i: tensor<2xi32>, %b: tensor<2xi
 // CHECK-NEXT: graph.sub %x, %x
 // CHECK-NEXT: graph.div %one, %x
 // CHECK-NEXT: graph.sub %zero, %x
-// CHECK-NEXT: graph.mul %x, %ones
-func.func @not_neutral(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<3x2xf32>) {
+func.func @not_neutral(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
   %zero = graph.constant dense<0.0> : tensor<f32>
   %minus_zero = graph.constant dense<-0.0> : tensor<f32>
   %one = graph.constant dense<1.0> : tensor<f32>
-  %ones = graph.constant dense<1.0> : tensor<3x1xf32>
   %0 = graph.add %x, %zero : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
   %1 = graph.sub %x, %minus_zero : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
   %2 = graph.mul %x, %zero : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
   %3 = graph.sub %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   %4 = graph.div %one, %x : (tensor<f32>, tensor<2xf32>) -> tensor<2xf32>
   %5 = graph.sub %zero, %x : (tensor<f32>, tensor<2xf32>) -> tensor<2xf32>
-  %6 = graph.mul %x, %ones : (tensor<2xf32>, tensor<3x1xf32>) -> tensor<3x2xf32>
-  func.return %0, %1, %2, %3, %4, %5, %6 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<3x2xf32>
+  func.return %0, %1, %2, %3, %4, %5 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+
+// A neutral operand may still enlarge the result.
+// CHECK-LABEL: @neutral_but_larger
+// CHECK-NEXT: graph.expand %x : tensor<2xf32> to tensor<3x2xf32>
+func.func @neutral_but_larger(%x: tensor<2xf32>) -> tensor<3x2xf32> {
+  %ones = graph.constant dense<1.0> : tensor<3x1xf32>
+  %y = graph.mul %x, %ones : (tensor<2xf32>, tensor<3x1xf32>) -> tensor<3x2xf32>
+  func.return %y : tensor<3x2xf32>
+}
+
+// What torch writes for the keys of attention.
+// CHECK-LABEL: @transpose_between_reshapes
+// CHECK-NEXT: %y = graph.transpose %x perm = [0, 1, 3, 2] : (tensor<2x3x4x5xf32>) -> tensor<2x3x5x4xf32>
+// CHECK-NEXT: func.return %y
+func.func @transpose_between_reshapes(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x5x4xf32> {
+  %a = graph.reshape %x : tensor<2x3x4x5xf32> to tensor<6x4x5xf32>
+  %b = graph.transpose %a perm = [0, 2, 1] : (tensor<6x4x5xf32>) -> tensor<6x5x4xf32>
+  %y = graph.reshape %b : tensor<6x5x4xf32> to tensor<2x3x5x4xf32>
+  func.return %y : tensor<2x3x5x4xf32>
+}
+
+// The last reshape splits otherwise (3 x 2 for 2 x 3); the first one does not merge (4 x 6 to 8 x 3).
+// CHECK-LABEL: @transpose_between_other_reshapes
+// CHECK: graph.reshape
+// CHECK: graph.transpose
+// CHECK: graph.reshape
+// CHECK: graph.reshape
+// CHECK: graph.transpose
+// CHECK: graph.reshape
+func.func @transpose_between_other_reshapes(%x: tensor<2x3x4xf32>, %z: tensor<4x6xf32>) -> (tensor<4x3x2xf32>, tensor<6x4xf32>) {
+  %a = graph.reshape %x : tensor<2x3x4xf32> to tensor<6x4xf32>
+  %b = graph.transpose %a perm = [1, 0] : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %y = graph.reshape %b : tensor<4x6xf32> to tensor<4x3x2xf32>
+  %c = graph.reshape %z : tensor<4x6xf32> to tensor<8x3xf32>
+  %d = graph.transpose %c perm = [1, 0] : (tensor<8x3xf32>) -> tensor<3x8xf32>
+  %e = graph.reshape %d : tensor<3x8xf32> to tensor<6x4xf32>
+  func.return %y, %e : tensor<4x3x2xf32>, tensor<6x4xf32>
+}
+
+// An attention mask is computed once per row and broadcast where it is added.
+// CHECK-LABEL: @expand_sinks
+// CHECK: %w = graph.where %m, %zero, %low : (tensor<2x1x1x4xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x4xf32>
+// CHECK-NEXT: %y = graph.add %s, %w : (tensor<2x2x4x4xf32>, tensor<2x1x1x4xf32>) -> tensor<2x2x4x4xf32>
+// CHECK-NEXT: func.return %y
+func.func @expand_sinks(%m: tensor<2x1x1x4xi1>, %s: tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32> {
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %low = graph.constant dense<0xFF800000> : tensor<f32>
+  %e = graph.expand %m : tensor<2x1x1x4xi1> to tensor<2x1x4x4xi1>
+  %w = graph.where %e, %zero, %low : (tensor<2x1x4x4xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x4x4xf32>
+  %y = graph.add %s, %w : (tensor<2x2x4x4xf32>, tensor<2x1x4x4xf32>) -> tensor<2x2x4x4xf32>
+  func.return %y : tensor<2x2x4x4xf32>
 }
 
 // CHECK-LABEL: @where
