@@ -1,0 +1,124 @@
+"""Elementwise operations of other forms: selection, clip and cast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    BaseAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    result_def,
+)
+
+from mlopt.dialects.graph.base import (
+    BOOL,
+    NUMERIC,
+    SIGNATURE,
+    GraphOp,
+    InferredOp,
+    Operand,
+    Properties,
+    Tensor,
+    broadcast_shapes,
+    require_elements,
+    require_same_elements,
+    require_shape,
+    tensor_type,
+    with_shape,
+)
+
+
+@irdl_op_definition
+class WhereOp(InferredOp):
+    """`true_value` where the condition holds, else `false_value`; all three broadcast. ONNX Where.
+
+    ```mlir
+    %y = graph.where %c, %a, %b : (tensor<2x1xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.where"
+    condition = operand_def(TensorType)
+    true_value = operand_def(TensorType)
+    false_value = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = f"$condition `,` $true_value `,` $false_value {SIGNATURE}"
+
+    def __init__(self, condition: Operand, true_value: Operand, false_value: Operand):
+        super().__init__([condition, true_value, false_value])
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
+        condition, true_value, false_value = operands
+        require_elements(BOOL, condition, "the condition")
+        require_same_elements(true_value, false_value, "the false value")
+        return (with_shape(true_value, broadcast_shapes(*(operand.get_shape() for operand in operands))),)
+
+
+@irdl_op_definition
+class ClipOp(InferredOp):
+    """`min(max(x, lower), upper)` with rank-0 bounds that may be left out; NaN stays NaN. ONNX Clip.
+
+    Where lower is above upper the result is upper.
+
+    ```mlir
+    %y = graph.clip %x min(%lo : tensor<f32>) max(%hi : tensor<f32>) : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.clip"
+    T: ClassVar = VarConstraint("T", BaseAttr(TensorType))
+    input = operand_def(T)
+    lower = opt_operand_def(TensorType)
+    upper = opt_operand_def(TensorType)
+    result = result_def(T)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$input (`min` `(` $lower^ `:` type($lower) `)`)? (`max` `(` $upper^ `:` type($upper) `)`)? "
+        "attr-dict `:` type($input)"
+    )
+
+    def __init__(self, input: Operand, lower: Operand | None = None, upper: Operand | None = None):
+        super().__init__([input, lower, upper])
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
+        input, *bounds = operands
+        require_elements(NUMERIC, input, "the operand")
+        for bound in bounds:
+            require_same_elements(input, bound, "a bound")
+            require_shape((), bound, "a bound")
+        return (input,)
+
+
+@irdl_op_definition
+class CastOp(GraphOp):
+    """The same values in another element type. ONNX Cast.
+
+    Between floating-point types it rounds to nearest, halves to even. From floating point to integer it
+    truncates toward zero; what is out of range becomes the nearest integer of the type, and NaN becomes 0
+    (ONNX leaves both open). Between integers it wraps. To i1 it is `x != 0`; from i1 it gives 0 or 1.
+
+    ```mlir
+    %y = graph.cast %x : tensor<2x3xf32> to tensor<2x3xi32>
+    ```
+    """
+
+    name = "graph.cast"
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    def __init__(self, input: Operand, element_type: Attribute):
+        shape = tensor_type(SSAValue.get(input).type).get_shape()
+        super().__init__(operands=[input], result_types=[TensorType(element_type, shape)])
+
+    def verify_types(self) -> None:
+        require_shape(tensor_type(self.input.type).get_shape(), tensor_type(self.result.type), "the result")
