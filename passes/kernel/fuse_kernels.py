@@ -55,14 +55,15 @@ MAX_NAME_LENGTH = 48
 
 @dataclass(frozen=True)
 class FuseKernelsPass(Pass):
-    """Merge launches; see the module's documentation for the rules.
+    """Merge launches: movements into index maps, maps onto what computes or reads their operands, rows with rows.
 
-    `max_ops`: how many ops a merged launch may hold, those in the bodies of its structured ops included.
+    `max_ops`: how many ops a merged launch may hold, those in the bodies of its structured ops included. The rules
+    stand in the module's documentation.
     """
 
     name = "fuse-kernels"
 
-    max_ops: int = 256
+    max_ops: int = 128
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         changed = False
@@ -107,20 +108,23 @@ class _BlockFusion:
     def _sweep(self, launches: Iterable[LaunchOp]) -> bool:
         changed = False
         for launch in launches:
-            current: LaunchOp | None = launch
-            while current is not None and current.parent is self.block:
-                step, current = self._visit(current)
-                changed |= step
+            pending = [launch]
+            while pending:
+                current = pending.pop()
+                if current.parent is self.block:
+                    following = self._visit(current)
+                    changed |= following is not None
+                    pending.extend(following or ())
         return changed
 
-    def _visit(self, launch: LaunchOp) -> tuple[bool, LaunchOp | None]:
-        """Apply one rule to a launch; returns whether one applied, and the launch to look at next."""
+    def _visit(self, launch: LaunchOp) -> Sequence[LaunchOp] | None:
+        """Apply one rule to a launch; returns the launches to look at next, or None if no rule applied."""
         if self._absorb_movement(launch):
-            return True, None
+            return ()
         merge = self._choose(launch)
         if merge is not None:
             self._merge(merge)
-            return True, launch
+            return (launch,)
         return self._hoist(launch)
 
     def _absorb_movement(self, launch: LaunchOp) -> bool:
@@ -156,10 +160,10 @@ class _BlockFusion:
         self.names[consumer] = self.names.pop(producer) + self.names[consumer]
         consumer.properties["kernel_name"] = StringAttr(joined_name(self.names[consumer]))
 
-    def _hoist(self, launch: LaunchOp) -> tuple[bool, LaunchOp | None]:
+    def _hoist(self, launch: LaunchOp) -> Sequence[LaunchOp] | None:
         found = find_hoist(launch)
         if found is None or not may_hoist(found, self.max_ops):
-            return False, None
+            return None
         number, names = self.numbers[launch], self.names[launch]
         described = describe(launch)
         above, movement = hoist(found)
@@ -171,7 +175,7 @@ class _BlockFusion:
         merge = judge(found.producer, above, self.max_ops)
         assert isinstance(merge, Merge)
         self._merge(merge)
-        return True, movement
+        return (above,) if movement is None else (movement, above)
 
     def _report_near_misses(self, launches: Iterable[LaunchOp]) -> None:
         for launch in launches:

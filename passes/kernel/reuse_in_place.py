@@ -55,7 +55,10 @@ from mlopt.passmanager.base import Pass
 
 @dataclass(frozen=True)
 class ReuseInPlacePass(Pass):
-    """Update tensors in place; see the module's documentation for what is proved."""
+    """Let results overwrite tensors that die, in launches and between them, where that is proved.
+
+    The conditions stand in the module's documentation.
+    """
 
     name = "reuse-in-place"
 
@@ -151,10 +154,10 @@ class _BlockReuse:
         """Pass operand `index` as out `position`."""
         value, out = launch.ins[index], launch.outs[position]
         argument = launch.out_args[position]
+        writer = _first_writer(launch, argument)
         drop_in(launch, index, argument)
         launch.operands[len(launch.ins) + position] = value
         erase_if_unused(out)
-        writer = _first_writer(launch, argument)
         if isinstance(writer, MapOp):
             _read_as_destination(writer, argument)
         self.liveness.unite(value, launch.res[position])

@@ -21,24 +21,31 @@ from mlopt.passes.kernel.launches import drop_in, drop_read, reads_of
 def simplify_launch(launch: LaunchOp) -> bool:
     """Simplify the body and the operands of a launch whose body holds structured ops and scalars only."""
     changed = merge_equal_ins(launch)
-    while _simplify_body(launch.body):
-        changed = True
+    again = True
+    while again:
+        step, again = _simplify_body(launch.body)
+        changed |= step
     return drop_unused_ins(launch) or changed
 
 
-def _simplify_body(block: Block) -> bool:
+def _simplify_body(block: Block) -> tuple[bool, bool]:
+    """Go through a body once; returns whether anything changed, and whether that can let more change."""
     changed = merge_constants(block)
+    realigned = False
     for op in list(block.ops):
         if op.parent is not block or not isinstance(op, StructuredOp):
             continue
-        changed |= _inline_producers(op)
         changed |= merge_equal_reads(op)
+        if _inline_producers(op):
+            changed = True
+            merge_equal_reads(op)
         if not isinstance(op, ContractOp):
             changed |= merge_constants(op.body)
         if isinstance(op, MapOp):
-            changed |= align_layout(op)
-            changed |= drop_copy(op)
-    return erase_dead_ops(block) or changed
+            realigned |= align_layout(op)
+            realigned |= drop_copy(op)
+    erased, dropped = erase_dead_ops(block)
+    return changed or realigned or erased, realigned or dropped
 
 
 def _inline_producers(op: StructuredOp) -> bool:
@@ -96,24 +103,25 @@ def merge_constants(block: Block) -> bool:
     return changed
 
 
-def erase_dead_ops(block: Block) -> bool:
+def erase_dead_ops(block: Block) -> tuple[bool, bool]:
     """Erase, last first, every op of a block and of the bodies in it whose results are not used.
 
-    The ops of launches have no effects, so that is all that keeps them.
+    The ops of launches have no effects, so that is all that keeps them. Returns whether anything was erased, and
+    whether an op reads less than before because of it.
     """
-    changed = False
+    erased = dropped = False
     for op in reversed(list(block.ops)):
         if op.has_trait(IsTerminator):
             continue
         if all(result.first_use is None for result in op.results):
             block.erase_op(op)
-            changed = True
+            erased = True
             continue
         for nested in chain.from_iterable(region.blocks for region in op.regions):
-            changed |= erase_dead_ops(nested)
+            erased |= erase_dead_ops(nested)[0]
         if isinstance(op, StructuredOp):
-            changed |= drop_unused_reads(op)
-    return changed
+            dropped |= drop_unused_reads(op)
+    return erased or dropped, dropped
 
 
 def merge_equal_ins(launch: LaunchOp) -> bool:
