@@ -12,7 +12,7 @@ import abc
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -338,14 +338,3 @@ def get_ints(properties: Properties, name: str) -> tuple[int, ...] | None:
         return None
     assert isinstance(attribute, DenseArrayBase)
     return tuple(int(value) for value in attribute.iter_values())
-
-
-class SameShapeOp(InferredOp):
-    """An operation whose result has the type of its first operand; `ELEMENTS` is what it accepts there."""
-
-    ELEMENTS: ClassVar[Elements] = FLOAT
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
-        require_elements(cls.ELEMENTS, operands[0], "the operand")
-        return (operands[0],)

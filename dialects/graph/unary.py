@@ -22,26 +22,33 @@ from mlopt.dialects.graph.base import (
     NUMERIC,
     SIGNATURE,
     SIGNED,
+    Elements,
     F64Attr,
     InferredOp,
     Operand,
     Properties,
-    SameShapeOp,
     Tensor,
     require_elements,
 )
 
 
-class UnaryOp(SameShapeOp):
-    """Base of the unary elementwise operations: the result has the operand's type."""
+class UnaryOp(InferredOp):
+    """Base of the unary elementwise operations: the result has the operand's type; `ELEMENTS` is what they accept."""
 
     T: ClassVar = VarConstraint("T", BaseAttr(TensorType))
     input = operand_def(T)
     result = result_def(T)
     assembly_format = "$input attr-dict `:` type($input)"
 
+    ELEMENTS: ClassVar[Elements] = FLOAT
+
     def __init__(self, input: Operand):
         super().__init__([input])
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
+        require_elements(cls.ELEMENTS, operands[0], "the operand")
+        return (operands[0],)
 
 
 @irdl_op_definition
