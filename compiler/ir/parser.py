@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -35,18 +36,19 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, AttributeInvT, Block, Operation, SSAValue
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import (
     MultipleSpansParseError,
     ParseError,
     VerifyException,
 )
-from xdsl.utils.lexer import Position, Span
+from xdsl.utils.lexer import Input, Position, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from mlopt.diagnostics import Diagnostic, ParseFailure, Place, Severity
 from mlopt.ir import dense, memref_syntax
+from mlopt.ir.lexer import MloptLexer
 from mlopt.ir.names import set_name
 from mlopt.ir.resources import replace_resources
 from mlopt.ir.verifier import first_sentence
@@ -104,7 +106,12 @@ class MloptParser(Parser):
     """xDSL's parser with file locations, bit-exact dense constants, and undefined values reported at their use."""
 
     def __init__(self, ctx: Context, text: str, filename: str = "<string>", *, first_line: int = 1):
-        super().__init__(ctx, text, filename)
+        # Not xDSL's own constructor: it would read the first token with its own lexer.
+        AttrParser.__init__(self, ParserState(MloptLexer(Input(text, filename))), ctx)
+        self.ssa_values = {}
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
         self._file = StringAttr(filename)
         self._first_line = first_line
         self._line_starts = _line_starts(text)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DenseResourceAttr, FileLineColLoc
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FileLineColLoc,
+    ModuleOp,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+)
 
 from mlopt.diagnostics import ParseFailure, Place
 from mlopt.ir import (
@@ -210,6 +218,22 @@ def test_names_of_tensors(tensor: str, name: str) -> None:
     set_name(next(iter(module.ops)).results[0], tensor)
     assert f"%{name} = arith.constant" in print_module(module)
     parse_module(print_module(module), make_context())
+
+
+@pytest.mark.parametrize("name", ["é/x:0", 'a"b', "line\nbreak", "\N{SNOWMAN}", "\\C3", ""])
+def test_strings_of_any_characters(name: str) -> None:
+    ctx = make_context(allow_unregistered=True)
+    (op,) = parse_module('"t.op"() {name = "x"} : () -> () loc("y")', ctx).ops
+    op.attributes["name"] = StringAttr(name)
+    op.location = NameLoc(StringAttr(name), NoneAttr())
+    (back,) = parse_module(print_module(ModuleOp([op.clone()]), debuginfo=True), ctx).ops
+    assert (back.attributes["name"], back.location) == (StringAttr(name), op.location)
+
+
+def test_a_string_that_is_not_closed_takes_linear_time() -> None:
+    error = fault('"' + "a " * 50_000 + "\n")
+    assert error.message == "expected a string that ends on this line, with valid escapes"
+    assert error.place == Place("x.mlir", 1, 1)
 
 
 def test_elision() -> None:
