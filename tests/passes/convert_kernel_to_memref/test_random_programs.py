@@ -16,11 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlopt.ir import make_context, parse_module, print_module, verify_module
-from mlopt.passes.registry import load_pass
+from mlopt.ir import print_module
 from tests.memref_reference import run_memref
 from tests.mlir_opt import check_with_mlir_opt
-from tests.passes.lowering import MEMREF_PASSES, lower
+from tests.passes.lowering import CONVERT, lower, lower_for_numpy, run_engine
 
 Array = np.ndarray
 Environment = dict[str, Array]
@@ -349,7 +348,7 @@ def generate(rng: random.Random, form: str) -> tuple[str, Callable[[Environment]
 
 
 @pytest.mark.parametrize("form", ["launches", "open", "inside"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_buffers_hold_what_ssa_says(form: str, rng: random.Random) -> None:
     text, run = generate(rng, form)
@@ -357,17 +356,16 @@ def test_buffers_hold_what_ssa_says(form: str, rng: random.Random) -> None:
         name: np.arange(16, dtype=np.int32).reshape(SHAPE) * factor for name, factor in (("x", 3), ("y", -5))
     }
     want = run({f"%{name}": value for name, value in inputs.items()})
-    context = make_context()
-    module = parse_module(text, context)
-    verify_module(module)
-    for name in MEMREF_PASSES:
-        load_pass(name)().run(context, module)
-        verify_module(module)
-        for backwards in (False, True):
-            got = run_memref(module, inputs, backwards=backwards)
-            for i, value in enumerate(want):
-                message = f"result {i} after {name} of\n{text}"
-                np.testing.assert_array_equal(got[f"result{i}"], value, err_msg=message)
+
+    def compare(got: dict[str, Array], where: str) -> None:
+        for i, value in enumerate(want):
+            np.testing.assert_array_equal(got[f"result{i}"], value, err_msg=f"result {i} {where} of\n{text}")
+
+    bufferized = lower(text, CONVERT)
+    for backwards in (False, True):
+        compare(run_memref(bufferized, inputs, backwards=backwards), f"after {CONVERT} ({backwards=})")
+    compare(run_memref(lower(text), inputs), "after assign-buffers")
+    compare(run_engine(lower_for_numpy(text), inputs, poison=True), "of the numpy engine")
 
 
 def test_upstream_accepts_what_is_made_of_random_programs() -> None:
