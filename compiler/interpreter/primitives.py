@@ -141,7 +141,6 @@ _BINARY_UFUNCS: dict[str, np.ufunc] = {
     "arith.subf": np.subtract,
     "arith.mulf": np.multiply,
     "arith.divf": np.divide,
-    "arith.remf": np.fmod,
     "arith.maximumf": np.maximum,
     "arith.minimumf": np.minimum,
     "arith.maxnumf": np.fmax,

@@ -11,9 +11,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, linalg, memref, scf
+from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import BroadcastOp, IndexOp, ReduceOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -69,7 +70,7 @@ class Contraction:
 
 def is_structured(op: Operation) -> bool:
     """Whether `recognize` takes this op."""
-    return isinstance(op, LinalgStructuredOperation | linalg.BroadcastOp | linalg.ReduceOp)
+    return isinstance(op, LinalgStructuredOperation | BroadcastOp | ReduceOp)
 
 
 def recognize(op: Operation) -> Structured:
@@ -139,12 +140,12 @@ def _parts(
     op: Operation,
 ) -> tuple[Sequence[SSAValue], int, list[AffineMap], set[int], Block]:
     """Operands, number of outputs, a map per operand, the declared reduction dimensions, the body."""
-    if isinstance(op, linalg.BroadcastOp):
+    if isinstance(op, BroadcastOp):
         rank = len(_memref_type(op, op.init).get_shape())
         added = set(op.dimensions.get_values())
         source = AffineMap(rank, 0, tuple(AffineDimExpr(d) for d in range(rank) if d not in added))
         return [op.input, op.init], 1, [source, AffineMap.identity(rank)], set(), op.hidden_region.block
-    if isinstance(op, linalg.ReduceOp):
+    if isinstance(op, ReduceOp):
         rank = len(_memref_type(op, op.input).get_shape())
         reduced = set(op.dimensions.get_values())
         target = AffineMap(rank, 0, tuple(AffineDimExpr(d) for d in range(rank) if d not in reduced))
@@ -255,7 +256,7 @@ class _BodyReader:
     def run(self, block: Block, conditions: tuple[Expr, ...] = ()) -> list[Expr]:
         """Read a block that runs where all `conditions` hold; return what its terminator yields."""
         for op in block.ops:
-            if isinstance(op, linalg.YieldOp | scf.YieldOp):
+            if isinstance(op, YieldOp | scf.YieldOp):
                 return [self._value(operand) for operand in op.operands]
             self._define(op, conditions)
         raise _unsupported(self.op, "a body without a yield")
@@ -264,7 +265,7 @@ class _BodyReader:
         match op:
             case arith.ConstantOp():
                 self.values[op.result] = self._constant(op)
-            case linalg.IndexOp():
+            case IndexOp():
                 self.values[op.result] = Index(_INDEX, Linear.of_dim(self.rank, op.dim.value.data))
             case memref.LoadOp():
                 self.values[op.res] = self._load(op, conditions)

@@ -104,7 +104,7 @@ class Program:
     def pool(self, function: func.FuncOp) -> Scratch:
         """The session's own scratch for a function that declares none."""
         if function not in self._pools:
-            if self.memory.measuring:
+            if self.memory.measuring or not any(is_structured(op) for op in function.walk()):
                 self._pools[function] = Scratch(self.memory, Region("scratch", 0), 0, 0)
             else:
                 need = measure(self.module, function, UNLIMITED)
@@ -121,7 +121,7 @@ def measure(module: ModuleOp, function: func.FuncOp, capacity: int) -> int:
     for argument in function.body.block.args:
         if isinstance(argument.type, MemRefType):
             type_ = memref_type(function, argument.type)
-            values.append(whole(argument_view(function, type_, f"argument {argument.index}")))
+            values.append(whole(argument_view(function, type_, f"argument {argument.index} of @{function.sym_name.data}")))
         else:
             values.append(program.memory.cell(to_numpy_dtype(argument.type)))
     Frame(program, PlanBuilder(program.memory), scratch, 0).run_function(function, values)
