@@ -69,7 +69,8 @@ def evaluate_module(
         zip(block.args, _interface(main.arg_attrs, len(block.args)), strict=True)
     ):
         values[arg] = _input(arg, _text(attributes, "mlopt.name") or f"arg{i}", attributes, inputs)
-    results = _Evaluator(weights, runtime or {}).evaluate_block(block, values)
+    with np.errstate(all="ignore"):  # overflow, NaN and division by zero have results
+        results = _Evaluator(weights, runtime or {}).evaluate_block(block, values)
     named: dict[str, Array] = {}
     for i, (result, attributes) in enumerate(
         zip(results, _interface(main.res_attrs, len(results)), strict=True)

@@ -33,18 +33,17 @@ def poison(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 def evaluate_scalar_op(op: Operation, operands: Sequence[Array]) -> Array:
     """The result of a scalar op for arrays of operands that broadcast; `LookupError` for an unknown op."""
     result = to_numpy_dtype(op.results[0].type)
-    with np.errstate(all="ignore"):
-        if isinstance(op, arith.ConstantOp):
-            return constant(op.value, result)
-        if isinstance(op, arith.CmpiOp):
-            return np.asarray(_compare_integers(op.predicate.value.data, *operands))
-        if isinstance(op, arith.CmpfOp):
-            return np.asarray(_compare_floats(op.predicate.value.data, *operands))
-        if type(op) in _CASTS:
-            return np.asarray(_CASTS[type(op)](operands[0], result))
-        if type(op) not in _OPS:
-            raise LookupError(f"the scalar operation '{op.name}' is not known")
-        return np.asarray(_OPS[type(op)](*map(np.asarray, operands))).astype(result, copy=False)
+    if isinstance(op, arith.ConstantOp):
+        return constant(op.value, result)
+    if isinstance(op, arith.CmpiOp):
+        return np.asarray(_compare_integers(op.predicate.value.data, *operands))
+    if isinstance(op, arith.CmpfOp):
+        return np.asarray(_compare_floats(op.predicate.value.data, *operands))
+    if type(op) in _CASTS:
+        return np.asarray(_CASTS[type(op)](operands[0], result))
+    if type(op) not in _OPS:
+        raise LookupError(f"the scalar operation '{op.name}' is not known")
+    return np.asarray(_OPS[type(op)](*map(np.asarray, operands))).astype(result, copy=False)
 
 
 def constant(value: Attribute, dtype: np.dtype[Any]) -> Array:

@@ -78,6 +78,21 @@ def test_contract_counts_dimensions_that_no_input_uses() -> None:
     np.testing.assert_array_equal(found, [[30, 31], [60, 61]])
 
 
+def test_infinities_and_nan_are_values_like_others() -> None:
+    (found,) = run(
+        """
+        func.func @main(%a: tensor<2x2xf32>, %b: tensor<2xf32>, %o: tensor<2xf32>) -> tensor<2xf32> {
+          %0 = kernel.contract bounds [m = 2, k = 2] ins(%a[m, k], %b[k] : tensor<2x2xf32>, tensor<2xf32>)
+                                                     outs(%o[m] : tensor<2xf32>)
+          func.return %0 : tensor<2xf32>
+        }""",
+        np.array([[np.inf, 1], [3e38, 1]], np.float32),
+        np.array([0, 3e38], np.float32),
+        np.array([0, 3e38], np.float32),
+    )
+    np.testing.assert_array_equal(found, [np.nan, np.inf])
+
+
 def test_contract_of_narrow_integers_wraps_in_the_type_of_the_out() -> None:
     text = """
       func.func @main(%a: tensor<2xi8>, %o: tensor<TYPE>) -> tensor<TYPE> {
