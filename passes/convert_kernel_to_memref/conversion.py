@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlopt.diagnostics import MloptError, PassFailure
@@ -66,6 +66,7 @@ class ConvertKernelToMemrefPass(Pass):
             raise PassFailure("the module has no function '@main' to convert", place=place_of_op(op))
         if not _has_tensors(main):
             return False
+        _verify_convertible(main)
         _convert(op, main)
         for function in [f for f in op.ops if isinstance(f, func.FuncOp) and not f.is_declaration]:
             ctx.count(self.name, "functions", 0 if function.sym_name.data == "main" else 1)
@@ -76,6 +77,27 @@ def _has_tensors(main: func.FuncOp) -> bool:
     types = [*main.function_type.inputs, *main.function_type.outputs]
     inside = (value for op in main.walk() for value in op.results)
     return any(type.name == "tensor" for type in types) or any(is_tensor(value) for value in inside)
+
+
+def _verify_convertible(main: func.FuncOp) -> None:
+    """`@main` is one block, takes and returns tensors only, and all shapes are static."""
+    place = place_of_op(main)
+    if main.body.blocks.first is not main.body.blocks.last:
+        raise PassFailure("'@main' must be one block; control flow is scf", place=place)
+    for kind, types in (("argument", main.function_type.inputs), ("result", main.function_type.outputs)):
+        for i, type in enumerate(types):
+            if not isinstance(type, TensorType):
+                raise PassFailure(f"{kind} {i} of '@main' must be a tensor, found {type}", place=place)
+    for op in main.walk():
+        for value in (
+            *op.results,
+            *(arg for region in op.regions for block in region.blocks for arg in block.args),
+        ):
+            if is_tensor(value) and DYNAMIC_INDEX in kernel.tensor_type(value).get_shape():
+                raise PassFailure(
+                    f"'{op.name}' has a tensor of dynamic shape, {value.type}; bind its dimensions at import",
+                    place=place_of_op(op),
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,11 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import scf, tensor
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
+from xdsl.traits import IsTerminator
 
+from mlopt.diagnostics import PassFailure
 from mlopt.dialects import kernel
+from mlopt.ir.locations import place_of_op
 from mlopt.passes.convert_kernel_to_memref.operands import (
     DestinationOp,
     Loop,
@@ -141,7 +144,7 @@ class Placement:
             case scf.IfOp():
                 self._visit_if(op)
             case _:
-                pass
+                _refuse_tensors(op)
 
     def _visit_view(self, op: kernel.ReshapeOp | tensor.ExtractSliceOp) -> None:
         if isinstance(op, kernel.ReshapeOp) and not self.is_whole(op.source):
@@ -306,6 +309,14 @@ def passed_on(op: scf.WhileOp) -> Iterator[tuple[SSAValue, SSAValue, SSAValue]]:
     ):
         if is_tensor(passed):
             yield passed, inside, result
+
+
+def _refuse_tensors(op: Operation) -> None:
+    """Raise for an op on tensors that has no buffer form; loads and terminators have one."""
+    if isinstance(op, tensor.ExtractOp) or op.has_trait(IsTerminator):
+        return
+    if any(is_tensor(value) for value in (*op.operands, *op.results)):
+        raise PassFailure(f"'{op.name}' on tensors is no part of the kernel level", place=place_of_op(op))
 
 
 def _representative(storage: Storage) -> Storage:

@@ -241,6 +241,20 @@ def test_a_runtime_call_is_declared_and_called() -> None:
             " } -> tensor<2xf32>\n func.return %y : tensor<2xf32> }",
             "weight 'w' stands inside a kernel.launch",
         ),
+        (
+            "func.func @main(%x: f32) -> (tensor<f32>) {\n %e = tensor.empty() : tensor<f32>\n"
+            " func.return %e : tensor<f32> }",
+            "argument 0 of '@main' must be a tensor, found f32",
+        ),
+        (
+            "func.func @main(%x: tensor<?xf32>) -> (tensor<?xf32>) { func.return %x : tensor<?xf32> }",
+            r"dynamic shape, tensor<\?xf32>",
+        ),
+        (
+            "func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>) {\n"
+            " %y = arith.addf %x, %x : tensor<2xf32>\n func.return %y : tensor<2xf32> }",
+            "'arith.addf' on tensors is no part of the kernel level",
+        ),
     ],
 )
 def test_what_can_not_be_converted_is_an_error_with_a_place(text: str, message: str) -> None:
