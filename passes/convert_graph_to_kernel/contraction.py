@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
@@ -95,7 +97,7 @@ def _conv(op: graph.ConvOp, conversion: Conversion) -> None:
         row = LinearExpr(feature.coefficients[: len(outer.bounds)])
         bias = Operand(launch.use(op.bias, "bias"), outer.access(row))
     is_split = tuple(shape) != shape_of(op.result)
-    named = [] if is_split else op.results
+    named: Sequence[SSAValue] = () if is_split else op.results
     (result,) = conversion.insert_launch(op, launch, named, _epilogue(launch, outer, total, bias))
     if is_split:
         reshape = kernel.ReshapeOp(result, shape_of(op.result))
