@@ -58,7 +58,7 @@ _LOCATION_ALIAS = re.compile(r"^[ \t]*(#[\w$.-]+) = loc\(", re.MULTILINE)
 
 
 def parse_module(text: str, ctx: Context, filename: str = "<string>", *, first_line: int = 1) -> ModuleOp:
-    """Parse the text of one module; raise `ParseFailure` with the place of the fault.
+    """Parse the text of one module; raise `ParseFailure` with the place and the line of the fault.
 
     Operations without a `module` around them get one. `first_line` is the number of the text's first line in the
     file, for a piece of a file.
@@ -74,10 +74,12 @@ def parse_module(text: str, ctx: Context, filename: str = "<string>", *, first_l
     except ParseFailure:
         raise
     except RecursionError:
-        raise ParseFailure("the text is nested too deeply", place=parser.place(parser.pos)) from None
+        here = Span(parser.pos, parser.pos, parser.lexer.input)
+        raise _failure(ParseError(here, "the text is nested too deeply"), first_line) from None
     except Exception as error:
         # Constructors of attributes and operations raise errors of many kinds for text that breaks their rules.
-        raise ParseFailure(first_sentence(error), place=parser.place(parser.pos)) from error
+        here = Span(parser.pos, parser.pos, parser.lexer.input)
+        raise _failure(ParseError(here, first_sentence(error)), first_line) from error
 
 
 def _failure(error: ParseError, first_line: int) -> ParseFailure:
@@ -87,7 +89,11 @@ def _failure(error: ParseError, first_line: int) -> ParseFailure:
             Diagnostic(Severity.NOTE, message or error.ref_text or "see here", _place(span, first_line))
             for span, message in error.refs
         )
-    return ParseFailure(error.msg.strip(), place=_place(error.span, first_line), notes=notes)
+    start, text = error.span.start, error.span.input
+    line = str(text.slice(text.get_start_of_line(start), text.get_end_of_line(start)) or "")
+    return ParseFailure(
+        error.msg.strip(), place=_place(error.span, first_line), notes=notes, source_line=line
+    )
 
 
 def _place(span: Span[str] | Span[bytes], first_line: int) -> Place:
@@ -126,11 +132,6 @@ class MloptParser(Parser):
         """Line (in the file) and column of a position in the text, both from 1."""
         line = bisect_right(self._line_starts, position) - 1
         return line + self._first_line, position - self._line_starts[line] + 1
-
-    def place(self, position: Position) -> Place:
-        """The place of a position in the text."""
-        line, column = self.line_and_column(min(position, len(self.lexer.input)))
-        return Place(self._file.data, line, column)
 
     def location_at(self, position: Position) -> FileLineColLoc:
         """The location attribute of a position in the text."""

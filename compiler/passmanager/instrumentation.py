@@ -35,7 +35,7 @@ class IRPrinting(Instrumentation):
 
     - `before`, `after`: names of passes, or True for all.
     - `only_changed`: print after a pass only if it changed something.
-    - `after_failure_only`: print after a pass only if it failed. A failed pass is printed whenever its `after` is.
+    - `on_failure`: print after a pass that failed, whether `after` names it or not.
     - `module_scope`: print the whole module, not only the operation that the pass ran on.
     - `tree`: a directory; each dump becomes a file named and numbered as MLIR does, instead of going to `stream`.
     """
@@ -62,7 +62,11 @@ class IRPrinting(Instrumentation):
 
     def after_failure(self, pass_: Pass, op: Operation) -> None:
         if self.on_failure or _selected(self.after, pass_):
-            self._dump(f"After {title(pass_)} Failed ({pass_.name})", pass_, op)
+            try:
+                self._dump(f"After {title(pass_)} Failed ({pass_.name})", pass_, op)
+            except Exception as error:
+                # What a failed pass leaves may be beyond printing; its own error matters more.
+                self.stream.write(f"// the IR after the failure can't be printed: {error}\n")
 
     def _dump(self, what: str, pass_: Pass, op: Operation) -> None:
         header = f"// -----// IR Dump {what}"

@@ -25,7 +25,8 @@ from mlopt.passmanager.pipeline import ANY, Pipeline
 class PassResult:
     """What one pass of a pipeline did, over all operations it ran on.
 
-    `path` holds the anchors of the pipelines around it. `statistics` are the counts it added, by name.
+    `seconds` includes verification. `path` holds the anchors of the pipelines around it. `statistics` are the
+    counts it added, by name.
     """
 
     name: str

@@ -25,7 +25,9 @@ GOOD = """func.func @f(%x: i32) -> i32 {
   func.return %c : i32
 }
 """
-USE_BEFORE_DEFINITION = "func.func @f() {\n  %b = arith.addi %a, %a : i32\n  %a = arith.constant 1 : i32\n  func.return\n}\n"
+USE_BEFORE_DEFINITION = (
+    "func.func @f() {\n  %b = arith.addi %a, %a : i32\n  %a = arith.constant 1 : i32\n  func.return\n}\n"
+)
 
 
 @dataclass(frozen=True)
@@ -104,21 +106,45 @@ def test_no_output_file_after_an_error(opt, tmp_path: Path) -> None:
         (["missing.mlir"], 1, "missing.mlir: error: cannot open input file: no such file"),
         (["."], 1, ".: error: cannot open input file: Is a directory"),
         (["good.mlir/x"], 1, "good.mlir/x: error: cannot open input file: Not a directory"),
-        (["good.mlir", "-o", "nowhere/out.mlir"], 1, "nowhere/out.mlir: error: can't write here: there is no folder 'nowhere'"),
+        (
+            ["good.mlir", "-o", "nowhere/out.mlir"],
+            1,
+            "nowhere/out.mlir: error: can't write here: there is no folder 'nowhere'",
+        ),
         (["good.mlir", "-o", "."], 1, "error: can't write here: this is a folder"),
         (["good.mlir", "--nope"], 2, "unknown command line argument '--nope'"),
         (["good.mlir", "--canonicalise"], 2, "did you mean '--canonicalize'?"),
         (["good.mlir", "other.mlir"], 2, "unknown command line argument 'other.mlir'"),
         (["good.mlir", "-o"], 2, "argument -o: expected one argument"),
-        (["good.mlir", "--pass-pipeline=builtin.module(cse)", "--cse"], 2, "can't be used with individual pass options"),
+        (
+            ["good.mlir", "--pass-pipeline=builtin.module(cse)", "--cse"],
+            2,
+            "can't be used with individual pass options",
+        ),
         (["good.mlir", "--mlir-print-ir-after=nope"], 2, "cannot find pass named 'nope'"),
-        (["good.mlir", "--mlir-elide-elementsattrs-if-larger=x"], 2, "expected a number of elements, found 'x'"),
+        (
+            ["good.mlir", "--mlir-elide-elementsattrs-if-larger=x"],
+            2,
+            "expected a number of elements, found 'x'",
+        ),
         (["good.mlir", "--verify-each=perhaps"], 2, "expected true or false, found 'perhaps'"),
         (["good.mlir", "--verify-diagnostics=some"], 2, "invalid choice: 'some'"),
         (["good.mlir", "--cse=nope=1"], 1, "error: pass 'cse': no such option nope"),
-        (["good.mlir", "--canonicalize=max-rewrites=x"], 1, "option 'max-rewrites' expects an integer, found 'x'"),
-        (["good.mlir", "--pass-pipeline="], 1, "<pass-pipeline>:1:1: error: expected pass pipeline to be wrapped"),
-        (["good.mlir", "--pass-pipeline=func.func(cse)"], 1, "can't run 'func.func' pass manager on 'builtin.module' op"),
+        (
+            ["good.mlir", "--canonicalize=max-rewrites=x"],
+            1,
+            "option 'max-rewrites' expects an integer, found 'x'",
+        ),
+        (
+            ["good.mlir", "--pass-pipeline="],
+            1,
+            "<pass-pipeline>:1:1: error: expected pass pipeline to be wrapped",
+        ),
+        (
+            ["good.mlir", "--pass-pipeline=func.func(cse)"],
+            1,
+            "can't run 'func.func' pass manager on 'builtin.module' op",
+        ),
         (["good.mlir", "--weights", "missing.safetensors", "--cse"], 0, ""),
     ],
 )
@@ -146,14 +172,23 @@ def test_a_faulty_pipeline_shows_where(opt) -> None:
         (b"func.func @f(", "bad.mlir:1:14: error: "),
         (b"%0 = arith.constant dense<[1.0", "bad.mlir:1:"),
         (b'"unclosed', "bad.mlir:1:1: error: "),
-        (b"func.func @f() {\r\n  %0 = arith.nope\r\n}", "bad.mlir:2:8: error: operation 'arith.nope' is not registered"),
+        (
+            b"func.func @f() {\r\n  %0 = arith.nope\r\n}",
+            "bad.mlir:2:8: error: operation 'arith.nope' is not registered",
+        ),
         (b"a.b", "dialect 'a' of operation 'a.b' is not registered"),
         (b"%c = arith.constant true\n" + b"scf.if %c {\n" * 9000, "the text is nested too deeply"),
         (b"(" * 100_000, "bad.mlir:1:1: error: expected an operation"),
         (b"func.func @f(%a: " + b"tuple<" * 9000, "nested too deeply"),
         (USE_BEFORE_DEFINITION.encode(), "bad.mlir:2:8: error: operand #0 (%a) does not dominate this use"),
-        (b"func.func @f() {\n  %0 = arith.addi %x, %x : i32\n  func.return\n}", "bad.mlir:2:19: error: use of undeclared SSA value name %x"),
-        (b'func.func @f() {\n  "func.call"() <{callee = @g}> : () -> ()\n  func.return\n}', "bad.mlir:2:3: error: "),
+        (
+            b"func.func @f() {\n  %0 = arith.addi %x, %x : i32\n  func.return\n}",
+            "bad.mlir:2:19: error: use of undeclared SSA value name %x",
+        ),
+        (
+            b'func.func @f() {\n  "func.call"() <{callee = @g}> : () -> ()\n  func.return\n}',
+            "bad.mlir:2:3: error: ",
+        ),
         (b'"func.func"() : () -> ()', "bad.mlir:1:1: error: "),
         (b"func.func @f(%a: tensor<-1xf32>) { func.return }", "bad.mlir:1:"),
         (b"func.func @f(%a: tensor<99999999999999999999xf32>) { func.return }", ""),
@@ -241,7 +276,9 @@ def test_unregistered_dialects(opt, tmp_path: Path) -> None:
 
 def test_weights_beside_the_file(opt, tmp_path: Path) -> None:
     """The weights go where the output goes; a weights file that is not asked for is not opened."""
-    text = 'func.func @main() {\n  %0 = kernel.constant #mlopt.weight<"w"> : tensor<128xf32>\n  func.return\n}\n'
+    text = (
+        'func.func @main() {\n  %0 = kernel.constant #mlopt.weight<"w"> : tensor<128xf32>\n  func.return\n}\n'
+    )
     (tmp_path / "model.mlir").write_text(text)
     (tmp_path / "good.safetensors").write_bytes(b"broken")
     save_file({"w": np.arange(128, dtype=np.float32)}, tmp_path / "model.safetensors")

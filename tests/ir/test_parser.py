@@ -72,6 +72,7 @@ def test_locations_that_mlir_prints_are_read() -> None:
 
 def test_an_undefined_value_is_reported_where_it_is_used() -> None:
     error = fault("func.func @f() -> i32 {\n  %0 = arith.addi %b, %c : i32\n  func.return %0 : i32\n}")
+    assert error.source_line == "  %0 = arith.addi %b, %c : i32"
     assert error.message == "use of undeclared SSA value name %b"
     assert error.place == Place("x.mlir", 2, 19)
 

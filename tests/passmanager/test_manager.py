@@ -166,7 +166,11 @@ def dumps(elements: tuple[Pass | Pipeline, ...], **options: object) -> str:
 
 
 def headers(text: str) -> list[str]:
-    return [line.removeprefix("// -----// IR Dump ") for line in text.splitlines() if line.startswith("// -----//")]
+    return [
+        line.removeprefix("// -----// IR Dump ")
+        for line in text.splitlines()
+        if line.startswith("// -----//")
+    ]
 
 
 ON_FUNCS = pipeline(DropConstants(), anchor="func.func")
@@ -241,7 +245,15 @@ def test_reports() -> None:
     ]
     timing = timing_report(results, {"Parser": 0.5, PASSES_PHASE: 0.0, "Output": 0.25}, 1.0)
     names = [line[21:].strip() for line in timing.splitlines() if "%" in line]
-    assert names == ["Parser", "'func.func' Pipeline", "DropConstants", "DropConstants", "Output", "Rest", "Total"]
+    assert names == [
+        "Parser",
+        "'func.func' Pipeline",
+        "DropConstants",
+        "DropConstants",
+        "Output",
+        "Rest",
+        "Total",
+    ]
     assert "0.5000 ( 50.0%)  Parser" in timing and "1.0000 (100.0%)  Total" in timing
 
 
