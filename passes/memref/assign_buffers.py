@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from xdsl.dialects import func, memref
+from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, i8
 from xdsl.ir import Operation
-from xdsl.rewriter import Rewriter
 
 from mlopt.diagnostics import PassFailure
 from mlopt.ir.context import CompilerContext
@@ -56,9 +55,6 @@ class AssignBuffersPass(Pass):
         result = plan([buffer for _, buffer in buffers], self.strategy)
         arena = insert_argument(main, 0, MemRefType(i8, [result.height]), "arena", {ARENA: UnitAttr()})
         place_in(main, arena, [(alloc, result.offsets[buffer.id]) for alloc, buffer in buffers])
-        for alloc in list(main.walk()):
-            if isinstance(alloc, memref.AllocOp) and not alloc.memref.first_use:
-                Rewriter.erase_op(alloc)
         ctx.count(self.name, "buffers", len(buffers))
         ctx.count(self.name, "arena-bytes", result.height)
         ctx.count(self.name, "max-live-bytes", result.lower_bound)

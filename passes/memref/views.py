@@ -13,7 +13,7 @@ from mlopt.passes.memref.liveness import WORKSPACE
 
 
 def place_in(function: func.FuncOp, base: SSAValue, allocs: Iterable[tuple[memref.AllocOp, int]]) -> None:
-    """Replace each allocation by a `memref.view` of `base`, a buffer of bytes, at its offset."""
+    """Replace each allocation by a `memref.view` of `base`, a buffer of bytes, at its offset; erase unused ones."""
     placed = list(allocs)
     offsets = _constants_at_top(function, {offset for _, offset in placed})
     for alloc, offset in placed:
@@ -25,6 +25,9 @@ def place_in(function: func.FuncOp, base: SSAValue, allocs: Iterable[tuple[memre
             view.attributes[WORKSPACE] = UnitAttr()
         view.result.name_hint = alloc.memref.name_hint
         Rewriter.replace_op(alloc, view)
+    for op in list(function.walk()):
+        if isinstance(op, memref.AllocOp) and not op.memref.first_use:
+            Rewriter.erase_op(op)
 
 
 def insert_argument(
