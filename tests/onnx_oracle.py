@@ -37,6 +37,6 @@ def run_model(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, {name: np.asarray(value) for name, value in inputs.items()})

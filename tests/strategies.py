@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from hypothesis import strategies as st
+from hypothesis.vendor.pretty import RepresentationPrinter
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -31,6 +32,7 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph import GraphOp
 from mlopt.dialects.graph.base import broadcast_shapes, shape_of, tensor_type
 from mlopt.ir.dtypes import constant_attr, from_numpy_dtype, to_numpy_dtype
+from mlopt.ir.printer import print_module
 from mlopt.weights import WeightStore
 
 SIZES = (0, 1, 2, 3, 5)
@@ -48,7 +50,11 @@ class GraphCase:
     weights: WeightStore = field(default_factory=WeightStore)
 
     def __repr__(self) -> str:
-        return f"GraphCase(\n{self.module}\n{self.inputs})"
+        return f"GraphCase(\n{print_module(self.module)}{self.inputs})"
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+        """What hypothesis prints for a failing case; by default it would print every field of every operation."""
+        printer.text(repr(self))
 
 
 @st.composite

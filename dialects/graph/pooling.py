@@ -103,6 +103,8 @@ class PoolOp(InferredOp):
 class MaxPoolOp(PoolOp):
     """The largest element in each window, NaN if one is NaN; padding never wins. ONNX MaxPool, values only.
 
+    A window that covers padding only (dilation can do that) gives -inf, or the smallest integer.
+
     ```mlir
     %y = graph.max_pool %x kernel = [3, 3] strides = [2, 2] pads = [1, 1, 1, 1]
       : (tensor<1x64x112x112xf32>) -> tensor<1x64x56x56xf32>
