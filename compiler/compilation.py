@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from mlopt.diagnostics import InputError, Place
+from mlopt.engine import attach_engine
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.parser import parse_module
 from mlopt.ir.printer import print_module
@@ -79,7 +80,7 @@ def load_model(
     """
     start = time.perf_counter()
     ctx = make_context()
-    _attach_engine(ctx)
+    attach_engine(ctx)
     if isinstance(model, str) and "\n" in model:
         source, module = "<text>", parse_module(model, ctx, "<text>")
         if options.weights is not None:
@@ -188,15 +189,3 @@ def _read_text_model(path: Path, ctx: CompilerContext, options: CompileOptions) 
     if weights is not None:
         ctx.weights = WeightStore.load(weights)
     return parse_module(text, ctx, str(path))
-
-
-def _attach_engine(ctx: CompilerContext) -> None:
-    """Passes know no engine: the evaluator for folding and the target's needs come with the context."""
-    from mlopt.interpreter.graph import evaluate
-    from mlopt.interpreter.target import NumpyTarget
-
-    def evaluator(op: Operation, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        return evaluate(op, operands, ctx.weights)
-
-    ctx.evaluator = evaluator
-    ctx.target = NumpyTarget()

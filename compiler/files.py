@@ -16,9 +16,15 @@ from mlopt.diagnostics import InputError, Place
 def replacing(path: Path) -> Generator[BinaryIO]:
     """A binary file that takes the place of `path` when the block ends, and vanishes if the block raises.
 
-    Raises `InputError` if no file can be made there.
+    A symbolic link is followed. Raises `InputError` if no file can be made there.
     """
     check_writable(path)
+    if path.exists() and not path.is_file():
+        # A device or pipe is written to, not replaced.
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

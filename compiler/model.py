@@ -118,7 +118,7 @@ class Model:
             return False
         specs = {spec.name: spec for spec in self.inputs}
         return specs.keys() == inputs.keys() and all(
-            array.dtype == specs[name].dtype and array.ndim == len(specs[name].shape)
+            np.asarray(array).dtype == specs[name].dtype and np.ndim(array) == len(specs[name].shape)
             for name, array in inputs.items()
         )
 

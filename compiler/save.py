@@ -21,14 +21,14 @@ def save_model(module: ModuleOp, weights: WeightStore, path: Path) -> None:
     names = used_weights(module)
     if names:
         weights.save(path.with_suffix(".safetensors"), names)
-    write_text(path, print_module(module, debuginfo=True) + "\n")
+    write_text(path, print_module(module, debuginfo=True))
 
 
 def used_weights(module: ModuleOp) -> list[str]:
     """The names of the weights that a module refers to, at any level, in the order they first appear."""
     names: dict[str, None] = {}
     for op in module.walk():
-        value = op.attributes.get("value")
+        value = op.get_attr_or_prop("value")
         if isinstance(value, WeightAttr):
             names[value.weight.data] = None
         if isinstance(op, FuncOp) and op.arg_attrs is not None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from mlopt.cli.engine import attach_engine
 from mlopt.cli.guard import guarded
 from mlopt.cli.listing import dialect_list, pass_list
 from mlopt.cli.opt_arguments import OptArguments, parse_arguments
@@ -24,6 +23,7 @@ from mlopt.diagnostics import (
     Severity,
     print_diagnostic,
 )
+from mlopt.engine import attach_engine
 from mlopt.files import check_writable, write_text
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.parser import parse_module

@@ -29,6 +29,9 @@ from mlopt.ir.dtypes import to_numpy_dtype
 BLOCK_BYTES = 4 << 20
 """Preferred limit of what one block of a contraction keeps in scratch: larger blocks bring nothing."""
 
+_SHORT_STEP = 4
+"""Elements between neighbours that are still read well."""
+
 _SMALLEST_CUT = 64
 """The innermost row and column dimensions are not cut below this: a product gets slow."""
 
@@ -216,12 +219,15 @@ class _Emission:
                 factor.layout = self._layout(factor)
 
     def _layout(self, factor: _Factor) -> tuple[int, ...]:
-        """Batch dimensions, then rows or columns inside or outside of the inner ones, as the source is contiguous."""
+        """Batch dimensions, then rows or columns inside of the inner ones if they take short steps in the source.
+
+        Convolutions do (the step is the stride, however many taps lie closer together), and long runs copy faster.
+        """
         source = self._source_view(factor)
         order = (*factor.outer, *self.inner)
-        if source is not None and order:
-            steps = [(abs(source.strides[d]) or 1 << 60, d in self.inner) for d in order]
-            if not min(steps)[1]:
+        if source is not None and factor.outer:
+            step = min(abs(source.strides[d]) for d in factor.outer)
+            if 0 < step <= _SHORT_STEP * source.itemsize:
                 order = (*self.inner, *factor.outer)
         return (*self.roles.batch, *order)
 

@@ -99,7 +99,8 @@ def _emit(
     if not sequential:
         Kernel(builder.memory, form.extents, outs, form.yields, binding).emit(builder, scratch)
         return False
-    as_loops = form if sequential == form.reductions else _with_reductions(form, sequential)
+    declared = frozenset(d for d in form.reductions if form.extents[d] > 1)
+    as_loops = form if sequential == declared else _with_reductions(form, sequential)
     reduction = as_reduction(form, 0) if len(form.stores) == 1 and as_loops is form else None
     if reduction is not None:
         contraction = as_contraction(form)

@@ -1,0 +1,154 @@
+"""What the commands of `mlopt` share: their options, compiling as the options say, and reporting what happened."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlopt import __version__
+from mlopt.cli.progress import progress
+from mlopt.diagnostics import UsageError
+
+if TYPE_CHECKING:
+    from mlopt.compilation import Compilation
+    from mlopt.interpreter.memref import Executable
+    from mlopt.options import CompileOptions
+    from mlopt.passes.pipelines import Level
+
+Commands = Any
+"""What `ArgumentParser.add_subparsers` returns; argparse gives it no public type."""
+
+
+def add_command(
+    commands: Commands, name: str, command: Callable[[argparse.Namespace], int], help: str, example: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=help[0].upper() + help[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=command)
+    parser.add_argument("model", metavar="MODEL", help="an .onnx or .mlir file")
+    parser.add_argument(
+        "--dim",
+        dest="dims",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="the value of a symbolic dimension (INPUT.AXIS for one without a name)",
+    )
+    parser.add_argument(
+        "--weights", type=Path, help="the weights of an .mlir model (default: STEM.safetensors)"
+    )
+    parser.add_argument("--version", action="version", version=f"mlopt {__version__}")
+    volume = parser.add_mutually_exclusive_group()
+    volume.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    volume.add_argument("-v", "--verbose", action="store_true", help="print what each pass did")
+    return parser
+
+
+def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pipeline", metavar="TEXT", help="run this pipeline instead of the standard one")
+    parser.add_argument("--no-optimize", action="store_true", help="lower the model as it was imported")
+    parser.add_argument(
+        "--disable-pass", action="append", default=[], metavar="NAME", help="leave a pass out"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="options by name, in JSON or TOML")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.json", help="write figures of the compilation and run"
+    )
+    parser.add_argument(
+        "--remarks",
+        metavar="KINDS",
+        help="print what passes did (passed) and why they did not (missed): passed,missed,analysis",
+    )
+
+
+def compile_options(arguments: argparse.Namespace) -> CompileOptions:
+    """The options that the command line and its `--config` give; the command line wins."""
+    from mlopt.options import CompileOptions, load_config
+
+    options = CompileOptions(
+        dims=_parse_dims(arguments.dims),
+        weights=arguments.weights,
+        poison=getattr(arguments, "poison", False),
+    )
+    if getattr(arguments, "config", None) is not None:
+        options = load_config(arguments.config, options)
+    pipeline = options.pipeline
+    if getattr(arguments, "no_optimize", False):
+        pipeline = replace(pipeline, optimize=False)
+    if getattr(arguments, "disable_pass", None):
+        pipeline = replace(pipeline, disabled=(*pipeline.disabled, *arguments.disable_pass))
+    return replace(options, pipeline=pipeline, pipeline_text=getattr(arguments, "pipeline", None))
+
+
+def _parse_dims(texts: Sequence[str]) -> dict[str, int]:
+    dims: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name or not value.isdecimal():
+            raise UsageError(f"--dim wants NAME=N with a whole number N, found '{text}'")
+        if dims.setdefault(name, int(value)) != int(value):
+            raise UsageError(f"--dim gives '{name}' two values, {dims[name]} and {value}")
+    return dims
+
+
+def compile_with_progress(
+    arguments: argparse.Namespace, compilation: Compilation, target: Level
+) -> Compilation:
+    from mlopt.compilation import compile_model
+
+    with progress(f"compiling {arguments.model}"):
+        return compile_model(compilation, target)
+
+
+def finish(
+    arguments: argparse.Namespace,
+    compilation: Compilation,
+    executable: Executable | None,
+    figures: dict[str, Any],
+) -> None:
+    """Print remarks and pass times when asked, and write the report."""
+    from mlopt.files import write_text
+    from mlopt.report import build_report
+
+    if arguments.remarks is not None:
+        _print_remarks(arguments.remarks, compilation)
+    if arguments.verbose:
+        for result in compilation.passes:
+            changed = "changed" if result.changed else "unchanged"
+            print(f"{result.name}: {1e3 * result.seconds:.1f} ms, {changed}", file=sys.stderr)
+    if arguments.report is not None:
+        report = build_report(compilation, executable)
+        for section, values in figures.items():
+            report.setdefault(section, {}).update(values)
+        write_text(arguments.report, json.dumps(report, indent=2) + "\n")
+        say(arguments, f"wrote {arguments.report}")
+
+
+def _print_remarks(kinds: str, compilation: Compilation) -> None:
+    from mlopt.diagnostics import print_diagnostic
+
+    known = {"passed": "fused", "missed": "not fused", "analysis": ""}
+    wanted = kinds.split(",")
+    for kind in wanted:
+        if kind not in known:
+            raise UsageError(f"--remarks takes {', '.join(known)}, found '{kind}'")
+    for remark in compilation.ctx.remarks:
+        missed = remark.message.startswith("not ")
+        if ("missed" if missed else "passed") in wanted:
+            print_diagnostic(remark, file=sys.stderr)
+
+
+def say(arguments: argparse.Namespace, text: str, always: bool = False) -> None:
+    """Tell the user what happened, on stderr; `-q` silences all but what is `always` said."""
+    if always or not arguments.quiet:
+        print(text, file=sys.stderr)

@@ -1,0 +1,8 @@
+"""The commands of `mlopt`, one file each: `add_parser` declares the options, `run` returns the exit code."""
+
+from mlopt.cli.commands import compile, import_, run
+
+COMMANDS = (import_, compile, run)
+"""In the order that `mlopt --help` lists them."""
+
+__all__ = ["COMMANDS"]

@@ -1,0 +1,53 @@
+"""`mlopt compile`: compile a model and write its IR at some level."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mlopt.cli.arguments import (
+    Commands,
+    add_command,
+    add_pipeline_options,
+    compile_options,
+    compile_with_progress,
+    finish,
+    say,
+)
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the command to the command line."""
+    command = add_command(
+        commands,
+        "compile",
+        run,
+        "compile a model and write its IR",
+        "mlopt compile model.onnx -o model.mlir --dim batch=1 --to kernel",
+    )
+    command.add_argument("-o", dest="output", type=Path, required=True, help="the .mlir file to write")
+    command.add_argument(
+        "--to",
+        choices=("graph", "kernel", "memref"),
+        default="memref",
+        help="the level to stop at (default: memref)",
+    )
+    add_pipeline_options(command)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`mlopt compile`."""
+    from mlopt.compilation import load_model
+    from mlopt.files import check_writable
+    from mlopt.save import save_model
+
+    for path in (arguments.output, arguments.report):
+        if path is not None:
+            check_writable(path)
+    compilation = compile_with_progress(
+        arguments, load_model(arguments.model, compile_options(arguments)), arguments.to
+    )
+    save_model(compilation.module, compilation.ctx.weights, arguments.output)
+    say(arguments, f"wrote {arguments.output}")
+    finish(arguments, compilation, None, {})
+    return 0

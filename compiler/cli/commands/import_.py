@@ -1,0 +1,38 @@
+"""`mlopt import`: the graph-level IR of an ONNX model and its weights."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mlopt.cli.arguments import Commands, add_command, compile_options, say
+from mlopt.cli.progress import progress
+from mlopt.diagnostics import UsageError
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the command to the command line."""
+    command = add_command(
+        commands,
+        "import",
+        run,
+        "write the graph-level IR of an ONNX model and its weights",
+        "mlopt import model.onnx -o model.mlir --dim batch=1",
+    )
+    command.add_argument("-o", dest="output", type=Path, required=True, help="the .mlir file to write")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`mlopt import`."""
+    from mlopt.compilation import load_model
+    from mlopt.files import check_writable
+    from mlopt.save import save_model
+
+    if Path(arguments.model).suffix == ".mlir":
+        raise UsageError(f"'mlopt import' takes an ONNX model, found '{arguments.model}'")
+    check_writable(arguments.output)
+    with progress(f"importing {arguments.model}"):
+        compilation = load_model(arguments.model, compile_options(arguments))
+    save_model(compilation.module, compilation.ctx.weights, arguments.output)
+    say(arguments, f"wrote {arguments.output}")
+    return 0
