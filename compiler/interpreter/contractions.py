@@ -276,7 +276,7 @@ class _Emission:
 
     def _choose_block(self, budget: int) -> dict[int, int]:
         """Extents per dimension: the whole, cut where scratch is short: batches, then columns, then rows."""
-        block = {d: extent for d, extent in enumerate(self.extents)}
+        block = dict(enumerate(self.extents))
         cuts = [(d, 1) for d in (*self.roles.batch, *self.roles.column[:-1])]
         cuts += [(d, _SMALLEST_CUT) for d in self.roles.column[-1:]]
         cuts += [(d, 1) for d in self.roles.row[:-1]]

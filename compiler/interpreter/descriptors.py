@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, StridedLayoutAttr
@@ -39,11 +41,12 @@ def memref_type(op: Operation, type_: Attribute) -> MemRefType:
         raise UnsupportedError(
             f"'{op.name}' has a value of type {type_}, expected a strided memref", place=place_of_op(op)
         )
+    result = cast("MemRefType[Attribute]", type_)
     try:
-        to_numpy_dtype(type_.element_type)
+        to_numpy_dtype(result.element_type)
     except UnsupportedError as error:
         raise UnsupportedError(f"'{op.name}': {error.message}", place=place_of_op(op)) from None
-    return type_
+    return result
 
 
 def static_shape(op: Operation, type_: MemRefType) -> tuple[int, ...]:
@@ -205,7 +208,7 @@ def collapse(op: memref.CollapseShapeOp, source: Descriptor) -> Descriptor:
     for group in op.reassociation:
         axes = [axis.value.data for axis in group.data]
         wide = [a for a in axes if view.shape[a] != 1]
-        for outer, inner in zip(wide, wide[1:], strict=False):
+        for outer, inner in pairwise(wide):
             if view.strides[outer] != view.strides[inner] * view.shape[inner]:
                 raise VerifyFailure(
                     f"'{op.name}' collapses axes that are not contiguous", place=place_of_op(op)

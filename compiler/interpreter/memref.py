@@ -21,8 +21,12 @@ from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
 
-BUFFER_ELEMENTS = 1024
-"""Elements of numpy's own iteration buffers during a run: few kilobytes per call instead of up to 100."""
+BUFFER_ELEMENTS = 128
+"""Elements of numpy's own iteration buffers during a run: 1 to 4 KiB per call instead of up to 200.
+
+Numpy takes buffers for calls that are not one flat loop, although nothing has to be converted, unless the innermost
+axis is at least this long. 128 makes broadcasts up to three times as fast as 1024 does; below it casts get slower.
+"""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ plans of their own. Running a plan touches no IR.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -221,7 +221,7 @@ class Memory:
         return self._tables[key]
 
     @contextmanager
-    def dry(self) -> Iterator[None]:
+    def dry(self) -> Generator[None]:
         """Inside, plans are only tried: nothing is allocated and no step is kept."""
         measuring, self.measuring = self.measuring, True
         try:

@@ -40,8 +40,8 @@ def dead_after(
             continue
         nested += [extents[v] for v in _nested_views(op, arena) if v in extents]
         used = frozenset[SSAValue]().union(*(roots.get(value, frozenset()) for value in _operands(op)))
-        for result in op.results:
-            roots[result] = used if isinstance(result.type, MemRefType) else frozenset()
+        for value in op.results:
+            roots[value] = used if isinstance(value.type, MemRefType) else frozenset()
         if _is_view(op):
             continue
         accesses.append((op, used))

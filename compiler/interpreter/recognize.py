@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import BroadcastOp, IndexOp, ReduceOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
@@ -152,19 +154,20 @@ def _parts(
         return [op.input, op.init], 1, [AffineMap.identity(rank), target], reduced, op.region.block
     assert isinstance(op, LinalgStructuredOperation)
     maps = [attr.data for attr in op.get_indexing_maps()]
-    kinds = [kind.data.value for kind in op.get_iterator_types()]
-    if any(kind not in ("parallel", "reduction") for kind in kinds):
-        raise _unsupported(op, "an iterator type other than parallel and reduction")
-    reductions = {d for d, kind in enumerate(kinds) if kind == "reduction"}
+    kinds = [kind.data for kind in op.get_iterator_types()]
+    if IteratorType.WINDOW in kinds:
+        raise _unsupported(op, "an iterator of type window")
+    reductions = {d for d, kind in enumerate(kinds) if kind is IteratorType.REDUCTION}
     return list(op.operands), len(op.outputs), maps, reductions, op.body.block
 
 
 def _memref_type(op: Operation, value: SSAValue) -> MemRefType:
     if not isinstance(value.type, MemRefType):
         raise _unsupported(op, f"an operand of type {value.type}")
-    if not value.type.has_static_shape():
-        raise _unsupported(op, f"an operand of the dynamic shape {value.type}")
-    return value.type
+    type_ = cast("MemRefType[Attribute]", value.type)
+    if not type_.has_static_shape():
+        raise _unsupported(op, f"an operand of the dynamic shape {type_}")
+    return type_
 
 
 def _extents(

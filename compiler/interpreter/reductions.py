@@ -116,7 +116,7 @@ def emit_taps(
     rest = Kernel(memory, form.extents, outs, yields, binding, sequential=sequential, bounds=bounds)
     first = rest
     if fill is not None:
-        replaced = {form.initial[0]: fill}
+        replaced: dict[Expr, object] = {form.initial[0]: fill}
         first = Kernel(
             memory,
             form.extents,

@@ -6,7 +6,7 @@ smallest blocks, the session's own memory takes over (and is counted), so that a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -41,7 +41,7 @@ class Scratch:
         return max(0, self._capacity - self._top)
 
     @contextmanager
-    def frame(self) -> Iterator[None]:
+    def frame(self) -> Generator[None]:
         """What is taken inside is given back at the end."""
         top, spills = self._top, self._spills
         try:

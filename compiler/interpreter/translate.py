@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from xdsl.dialects import arith, cf, func, memref, scf
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.diagnostics import UnsupportedError, VerifyFailure
@@ -31,7 +32,7 @@ from mlopt.interpreter.descriptors import (
     whole,
 )
 from mlopt.interpreter.elementwise import Kernel
-from mlopt.interpreter.expressions import Apply, Captured, Const, Structured
+from mlopt.interpreter.expressions import Apply, Captured, Const, Gather, Read, Structured
 from mlopt.interpreter.loops import Memrefs, emit_structured, takes_fill
 from mlopt.interpreter.plan import Assert, Memory, PlanBuilder
 from mlopt.interpreter.primitives import NoSteps
@@ -119,11 +120,13 @@ def measure(module: ModuleOp, function: func.FuncOp, capacity: int) -> int:
     scratch = Scratch(program.memory, Region("scratch", 0), 0, capacity)
     values: list[Value] = []
     for argument in function.body.block.args:
-        if isinstance(argument.type, MemRefType):
-            type_ = memref_type(function, argument.type)
-            values.append(whole(argument_view(function, type_, f"argument {argument.index} of @{function.sym_name.data}")))
+        type_: Attribute = argument.type
+        if isinstance(type_, MemRefType):
+            name = f"argument {argument.index} of @{function.sym_name.data}"
+            memref_ = memref_type(function, cast(Attribute, type_))
+            values.append(whole(argument_view(function, memref_, name)))
         else:
-            values.append(program.memory.cell(to_numpy_dtype(argument.type)))
+            values.append(program.memory.cell(to_numpy_dtype(type_)))
     Frame(program, PlanBuilder(program.memory), scratch, 0).run_function(function, values)
     return scratch.peak
 
@@ -399,13 +402,12 @@ class Frame:
                 arrays = [np.asarray(v).astype(d) for v, d in zip(known, dtypes, strict=True)]
                 self.values[result] = evaluate_scalar_op(op, arrays).item()
                 return
-            predicate = op.properties.get("predicate")
             args = tuple(
                 Captured(o.type, o) if isinstance(v, View) else Const(o.type, v)
                 for o, v in zip(op.operands, values, strict=True)
             )
-            number = predicate.value.data if predicate is not None else None  # pyright: ignore
-            expr = Apply(result.type, op.name, args, number)
+            predicate = op.predicate.value.data if isinstance(op, arith.CmpiOp | arith.CmpfOp) else None
+            expr = Apply(result.type, op.name, args, predicate)
             cell = self.builder.memory.cell(to_numpy_dtype(result.type))
             binding = Memrefs(self.memref, self.scalar, {})
             Kernel(self.builder.memory, (), [cell], [expr], binding).emit(self.builder, self.scratch)
@@ -492,9 +494,8 @@ def _memrefs(form: Structured) -> set[SSAValue]:
     """Every memref that an op touches."""
     found = {store.target for store in form.stores}
     for expr in form.expressions():
-        source = getattr(expr, "source", None)
-        if isinstance(source, SSAValue) and isinstance(source.type, MemRefType):
-            found.add(source)
+        if isinstance(expr, Read | Gather):
+            found.add(expr.source)
     return found
 
 
@@ -523,8 +524,8 @@ def workspace_used(argument: SSAValue) -> int | None:
         ):
             return None
         type_ = op.result.type
-        if not isinstance(type_, MemRefType) or not type_.has_static_shape():
+        if not type_.has_static_shape() or not isinstance(shift.value, IntegerAttr):
             return None
         nbytes = to_numpy_dtype(type_.element_type).itemsize * int(np.prod(type_.get_shape()))
-        end = max(end, int(shift.value.value.data) + nbytes)  # pyright: ignore
+        end = max(end, shift.value.value.data + nbytes)
     return aligned(end)
