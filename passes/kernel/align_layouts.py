@@ -29,15 +29,19 @@ from mlopt.passes.kernel.launches import (
 
 
 def align_layout(op: MapOp) -> bool:
-    """Transpose an input of `op`, a tensor of this launch that is read transposed, so that it is read plainly."""
+    """Transpose an input of `op`, a tensor of this launch that is read transposed, so that it is read plainly.
+
+    Only what `op` alone reads, and in one order: nothing else can want another layout.
+    """
     if len(op.outs) != 1:
         return False
-    return any(_align_read(op, read) for read in reads_of(op))
-
-
-def _align_read(op: MapOp, read: Read) -> bool:
-    axes = alignment(op, read)
-    return axes is not None and _transpose_chain(chain_of(read.value), axes)
+    reads = reads_of(op)
+    return any(
+        (axes := alignment(op, read)) is not None
+        and read.value.uses.get_length() == sum(other == read for other in reads)
+        and _transpose_chain(chain_of(read.value), axes)
+        for read in reads
+    )
 
 
 def alignment(op: MapOp, read: Read) -> tuple[int, ...] | None:
