@@ -1,12 +1,13 @@
 """Assigning offsets to buffers: three strategies, from no reuse to the best of a portfolio of greedy orders.
 
 The greedy rule is that of TFLite's arena planner (decreasing size, best gap) and of XLA's heap simulator; the portfolio
-is the observation that no single order wins on all instances. Everything is deterministic.
+is the observation that no single order wins on all instances. What is left over its best plan is often one buffer that
+came too late: the repairs take such buffers first. Everything is deterministic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -119,30 +120,49 @@ _ORDERS: tuple[tuple[_Key, bool], ...] = (
     (lambda b: (b.lower - b.upper, -b.footprint), True),
     (lambda b: (b.lower - b.upper, -b.footprint), False),
 )
-"""Size, area (size times lifetime), start, end and width of the lifetime; the first that meets the bound ends it."""
+"""Size, area (size times lifetime), start, end and width of the lifetime, each with best or first fit."""
+
+
+_REPAIRS = 32
+"""How often at most the best order is repaired."""
+_REPAIR_BUDGET = 500_000
+"""Pairs of conflicting buffers to look at in all repairs together, so that large instances stay fast."""
 
 
 def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
+    """The lowest of the greedy plans, then of repairs of its order; the first that meets the bound ends it.
+
+    A repair places the buffers that reached the top first, and all others in the order they had.
+    """
+    pairs = list(conflicts(buffers))
     neighbours: list[list[int]] = [[] for _ in buffers]
-    for one, other in conflicts(buffers):
+    for one, other in pairs:
         neighbours[one].append(other)
         neighbours[other].append(one)
-    best: list[int] | None = None
-    best_height = 0
-    for offsets in _greedy_plans(buffers, neighbours):
-        height = _height(buffers, offsets)
-        if best is None or height < best_height:
-            best, best_height = offsets, height
-        if height == lower_bound:
-            break
-    assert best is not None
-    return best
 
-
-def _greedy_plans(buffers: Sequence[Buffer], neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    for key, best_fit in _ORDERS:
+    best, best_height = _separate(buffers), sum(buffer.footprint for buffer in buffers)
+    best_order, best_fit = list(range(len(buffers))), False
+    for key, fit in _ORDERS:
         order = sorted(range(len(buffers)), key=lambda index: (*key(buffers[index]), index))
-        yield _place_in_order(buffers, neighbours, order, best_fit)
+        offsets = _place_in_order(buffers, neighbours, order, fit)
+        height = _height(buffers, offsets)
+        if height < best_height:
+            best, best_height, best_order, best_fit = offsets, height, order, fit
+        if best_height == lower_bound:
+            return best
+
+    offsets, height, order = best, best_height, best_order
+    for _ in range(min(_REPAIRS, _REPAIR_BUDGET // (len(pairs) + 1))):
+        top = [index for index in order if offsets[index] + buffers[index].footprint == height]
+        rest = [index for index in order if offsets[index] + buffers[index].footprint != height]
+        order = top + rest
+        offsets = _place_in_order(buffers, neighbours, order, best_fit)
+        height = _height(buffers, offsets)
+        if height < best_height:
+            best, best_height = offsets, height
+        if best_height == lower_bound:
+            break
+    return best
 
 
 def _place_in_order(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.diagnostics import PassFailure, VerifyFailure
 from mlopt.ir import make_context, parse_module, print_module
+from mlopt.memory import Buffer, Plan, Strategy, plan
 from mlopt.passes.memref.assign_buffers import AssignBuffersPass
 from mlopt.passes.memref.summary import memory_summary
 from mlopt.passes.memref.verify_plan import verify_plan
@@ -190,6 +192,17 @@ def test_the_summary() -> None:
 def test_it_runs_once_and_verifies_again() -> None:
     module, _ = assign(CHAIN)
     assert not AssignBuffersPass().run(make_context(), module)
+
+
+def test_a_planner_that_errs_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass itself runs the verifier: a planner that places everything at the start does not get through."""
+
+    def everything_at_the_start(buffers: Sequence[Buffer], strategy: Strategy) -> Plan:
+        return Plan({buffer.id: 0 for buffer in buffers}, plan(buffers, strategy).height, 0)
+
+    monkeypatch.setattr("mlopt.passes.memref.assign_buffers.plan", everything_at_the_start)
+    with pytest.raises(VerifyFailure, match="overlap"):
+        assign(CHAIN)
 
 
 # The verifier, on plans edited by hand
