@@ -29,6 +29,9 @@ from mlopt.ir.dtypes import to_numpy_dtype
 BLOCK_BYTES = 4 << 20
 """Preferred limit of what one block of a contraction keeps in scratch: larger blocks bring nothing."""
 
+SMALLEST_BLOCK_BYTES = 16 << 10
+"""Blocks are not made smaller than this where the extents can be cut further: calls would cost more than the work."""
+
 _SHORT_STEP = 4
 """Elements between neighbours that are still read well."""
 
@@ -227,7 +230,8 @@ class _Emission:
         order = (*factor.outer, *self.inner)
         if source is not None and factor.outer:
             step = min(abs(source.strides[d]) for d in factor.outer)
-            if 0 < step <= _SHORT_STEP * source.itemsize:
+            inner = min((abs(source.strides[d]) for d in self.inner if source.strides[d]), default=0)
+            if 0 < step <= max(inner, _SHORT_STEP * source.itemsize):
                 order = (*self.inner, *factor.outer)
         return (*self.roles.batch, *order)
 
@@ -292,7 +296,7 @@ class _Emission:
 
     def run(self) -> None:
         reserve = max(self._temporaries(self.left), self._temporaries(self.right))
-        block = self._choose_block(min(self.scratch.room - reserve, BLOCK_BYTES))
+        block = self._choose_block(min(max(self.scratch.room - reserve, SMALLEST_BLOCK_BYTES), BLOCK_BYTES))
         left = self._packing_kernel(self.left, block)
         right = self._packing_kernel(self.right, block)
         with self.scratch.frame():

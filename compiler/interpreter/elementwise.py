@@ -26,7 +26,7 @@ from mlopt.interpreter.views import Region, View, merged_strides, row_major
 TILE_BYTES = 256 << 10
 """Preferred size of what one tile touches: it should stay in a core's second-level cache."""
 
-MINIMUM_TILE = 2048
+MINIMUM_TILE = 4096
 """Elements of the smallest tile; below it calls cost more than the work in them."""
 
 _FILL_WHOLE_BELOW = 32 << 10
