@@ -12,10 +12,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlopt.dialects.kernel import DestinationStyle, LaunchOp, StructuredOp
-from mlopt.interpreter import kernel
+from mlopt.interpreter.kernel import _Evaluator  # pyright: ignore[reportPrivateUsage] (see below)
 from mlopt.ir import CompilerContext, make_context, parse_module, print_module, verify_module
 from mlopt.passes.registry import load_pass
-from mlopt.weights import WeightStore
 
 Array = np.ndarray
 
@@ -74,44 +73,63 @@ BOTH = ("fuse-kernels", "reuse-in-place")
 def check_numbers(
     text: str, inputs: Mapping[str, Array], *, convert: bool = True, passes: Sequence[str] = BOTH
 ) -> dict[str, Array]:
-    """Assert that passes keep every bit of the results, also when what is overwritten is overwritten indeed."""
-    want = evaluate(run_passes(text, convert=convert).module, inputs)
-    for count in range(1, len(passes) + 1):
-        module = run_passes(text, *passes[:count], convert=convert).module
-        for got in (evaluate(module, inputs), evaluate_in_place(module, inputs)):
-            assert got.keys() == want.keys()
-            for name, value in want.items():
-                np.testing.assert_array_equal(got[name], value, err_msg=f"{name} after {passes[count - 1]}")
-    return want
+    """`check_module` of `text`, whose inputs are named by the SSA names of the arguments of `@main`."""
+    result = run_passes(text, convert=convert)
+    given = [inputs[argument.name_hint or ""] for argument in _main(result.module).body.block.args]
+    return check_module(result.module, given, result.context, passes=passes)
 
 
-def evaluate(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The results by SSA semantics: nothing is overwritten. `inputs` are named by the arguments' SSA names."""
-    given = {f"arg{i}": inputs[arg.name_hint or ""] for i, arg in enumerate(_main(module).body.block.args)}
-    return kernel.evaluate_module(module, given, WeightStore())
+def check_module(
+    module: ModuleOp, inputs: Sequence[Array], context: CompilerContext, *, passes: Sequence[str] = BOTH
+) -> dict[str, Array]:
+    """Assert that passes keep every bit of the results, also when what is overwritten is overwritten indeed.
+
+    `module` is at the kernel level, and rewritten; its results are named by position. Returns them.
+    """
+    want = evaluate(module, inputs, context)
+    for name in passes:
+        load_pass(name)().run(context, module)
+        verify_module(module)
+        for got in (evaluate(module, inputs, context), evaluate_in_place(module, inputs, context)):
+            for position, value in enumerate(want):
+                np.testing.assert_array_equal(got[position], value, err_msg=f"result {position} after {name}")
+                if value.dtype.kind == "f":
+                    signs = np.signbit(got[position]) == np.signbit(value)
+                    assert np.all(signs | np.isnan(value)), (
+                        f"sign of a zero in result {position} after {name}"
+                    )
+    return {f"result{i}": value for i, value in enumerate(want)}
+
+
+def evaluate(module: ModuleOp, inputs: Sequence[Array], context: CompilerContext) -> list[Array]:
+    """The results by SSA semantics: nothing is overwritten."""
+    block = _main(module).body.block
+    with np.errstate(all="ignore"):
+        return _Evaluator(context.weights, {}).evaluate_block(
+            block, dict(zip(block.args, inputs, strict=True))
+        )
+
+
+def evaluate_in_place(module: ModuleOp, inputs: Sequence[Array], context: CompilerContext) -> list[Array]:
+    """The results if every destination is overwritten, without any copy that makes this safe.
+
+    Only what a loop starts from is copied, as a loop owns what it carries. Asserts that no op reads memory that it
+    overwrites, except as its destination, and that inputs and constants are not written to.
+    """
+    given = [array.copy() for array in inputs]
+    for array in given:
+        array.flags.writeable = False
+    block = _main(module).body.block
+    values = dict(zip(block.args, given, strict=True))
+    with np.errstate(all="ignore"):
+        return _DestructiveEvaluator(context.weights, {}).evaluate_block(block, values)
 
 
 def _main(module: ModuleOp) -> FuncOp:
     return next(op for op in module.ops if isinstance(op, FuncOp))
 
 
-def evaluate_in_place(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The results if every destination is overwritten, without any copy that makes this safe.
-
-    Only what a loop starts from is copied, as a loop owns what it carries. Asserts that no op reads memory that it
-    overwrites, except as its destination, and that inputs and constants are not written to.
-    """
-    main = _main(module)
-    given = {name: array.copy() for name, array in inputs.items()}
-    for array in given.values():
-        array.flags.writeable = False
-    arguments = [given[arg.name_hint or ""] for arg in main.body.block.args]
-    values = dict(zip(main.body.block.args, arguments, strict=True))
-    results = _DestructiveEvaluator(WeightStore(), {}).evaluate_block(main.body.block, values)
-    return {f"result{i}": result for i, result in enumerate(results)}
-
-
-class _DestructiveEvaluator(kernel._Evaluator):  # pyright: ignore[reportPrivateUsage] (the same semantics, in place)
+class _DestructiveEvaluator(_Evaluator):
     """The reference interpreter with results in the memory of their destinations."""
 
     def _evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:

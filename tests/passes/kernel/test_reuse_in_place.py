@@ -220,9 +220,9 @@ def test_the_same_again() -> None:
         %b = graph.add %a, %x : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<3x5xf32>
         func.return %b : tensor<3x5xf32>
       }"""
-    module = run_passes(text, *BOTH).module
+    result = run_passes(text, *BOTH)
     inputs = [np.random.default_rng(seed).standard_normal((3, 5)).astype(np.float32) for seed in (1, 2)]
-    first, *rest = [evaluate_in_place(module, {"x": inputs[i]})["result0"] for i in (0, 0, 0, 1, 0)]
+    first, *rest = [evaluate_in_place(result.module, [inputs[i]], result.context)[0] for i in (0, 0, 0, 1, 0)]
     for i in (0, 1, 3):
         np.testing.assert_array_equal(rest[i], first)
 
