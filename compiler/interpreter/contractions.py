@@ -15,16 +15,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
-from xdsl.dialects.builtin import Float32Type
 
 from mlopt.interpreter.elementwise import Kernel, sorted_by_strides
-from mlopt.interpreter.expressions import Apply, Expr, Gather, Index, Read, Structured, post_order
+from mlopt.interpreter.expressions import Expr, Gather, Index, Read, Structured, post_order
 from mlopt.interpreter.lowering import Binding
 from mlopt.interpreter.plan import PlanBuilder
+from mlopt.interpreter.precision import converted, sum_dtype
 from mlopt.interpreter.recognize import Contraction
 from mlopt.interpreter.scratch import Scratch, aligned
 from mlopt.interpreter.views import Region, View, merged_strides
-from mlopt.ir.dtypes import to_numpy_dtype
 
 BLOCK_BYTES = 4 << 20
 """Preferred limit of what one block of a contraction keeps in scratch: larger blocks bring nothing."""
@@ -115,11 +114,10 @@ class _Emission:
         self.extents = form.extents
         self.out = out
         self.fill = fill
-        # Half precision has no BLAS: products are summed in single precision and rounded once per block.
-        half = out.dtype.kind not in "iub" and out.itemsize == 2
-        self.dtype = np.dtype(np.float32) if half else out.dtype
+        points = math.prod(e for e, step in zip(form.extents, out.strides, strict=True) if not step)
+        self.dtype = sum_dtype(contraction.left, contraction.right, points, out.dtype)
         self.is_blas = self.dtype.kind == "f"
-        left, right = (_widened(expr) if half else expr for expr in (contraction.left, contraction.right))
+        left, right = converted(contraction.left, self.dtype), converted(contraction.right, self.dtype)
         self.roles = self._classify(left, right)
         self.left = self._factor(left, self.roles.row)
         self.right = self._factor(right, self.roles.column)
@@ -388,21 +386,21 @@ class _Emission:
         )
         self.builder.call(np.matmul, *_merge_batches(arguments))
         held = self._matrix(out, shape, self.rows, self.columns)
-        if tile is None:
-            if self.fill is not None and self.fill != 0:
-                self.builder.call(np.add, held, self._number(), held)
-        elif self.fill is None and self.dtype == self.out.dtype:
-            self.builder.call(np.add, held, arguments[2], held)
-        elif self.fill is None:
-            self.builder.call(np.add, held, arguments[2], held, casting="unsafe", dtype=self.out.dtype)
-        elif self.fill == 0:
-            self.builder.call(np.copyto, held, arguments[2], casting="unsafe")
-        else:
-            self.builder.call(np.add, arguments[2], self._number(self.dtype), arguments[2])
-            self.builder.call(np.copyto, held, arguments[2], casting="unsafe")
+        product = arguments[2]
+        if self.fill is None:
+            kinds = {} if self.dtype == self.out.dtype else {"casting": "unsafe", "dtype": self.out.dtype}
+            self.builder.call(np.add, held, product, held, **kinds)
+            return
+        if self.fill != 0 and self.dtype.kind == self.out.dtype.kind:
+            self.builder.call(np.add, product, self._number(self.dtype), product)
+        if tile is not None:
+            self.builder.call(np.copyto, held, product, casting="unsafe")
+        if self.fill != 0 and self.dtype.kind != self.out.dtype.kind:
+            self.builder.call(np.add, held, self._number(self.out.dtype), held)
 
-    def _number(self, dtype: np.dtype | None = None) -> View:
-        return self.builder.memory.table(np.asarray(self.fill).astype(dtype or self.out.dtype))
+    def _number(self, dtype: np.dtype) -> View:
+        """What the output is filled with."""
+        return self.builder.memory.table(np.asarray(self.fill).astype(dtype))
 
     def _block(self, view: View | None, packed: View | None, box: Mapping[int, tuple[int, int]]) -> View:
         if packed is not None:
@@ -417,11 +415,6 @@ class _Emission:
         batch = [(shape[d], view.strides[d]) for d in self.batches]
         axes = [*batch, (m, row), (n, column)]
         return replace(view, shape=tuple(e for e, _ in axes), strides=tuple(s for _, s in axes))
-
-
-def _widened(expr: Expr) -> Expr:
-    """The expression in single precision."""
-    return Apply(Float32Type(), "arith.extf", (expr,)) if to_numpy_dtype(expr.type).itemsize < 4 else expr
 
 
 def _canonical(m: int, n: int, row: int, column: int, item: int) -> tuple[int, int]:

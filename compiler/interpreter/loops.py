@@ -153,7 +153,9 @@ def _isolate(
             continue
         source = binding.memref(expr.source)
         read = source
-        in_place = isinstance(expr, Read) and not expr.bounds and all(form.extents[d] == 1 for d in form.reductions)
+        in_place = (
+            isinstance(expr, Read) and not expr.bounds and all(form.extents[d] == 1 for d in form.reductions)
+        )
         if isinstance(expr, Read) and not expr.bounds:
             read = source.over(expr.index, form.extents)
         if not any(may_overlap(read, out) and not (in_place and same_elements(read, out)) for out in outs):

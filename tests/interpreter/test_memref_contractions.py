@@ -248,6 +248,36 @@ def test_contraction_of_other_types(kind: str, out: str, widen: str, dtype: type
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("init", ["0", "1073741824"])
+@pytest.mark.parametrize(("points", "summed"), [(300, np.float32), (3000, np.float64), (200000, np.int32)])
+def test_sums_of_small_integers_are_exact(
+    points: int, summed: type, init: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In floats as long as every partial sum is exact there and fits the result: 2^24 / 2^14 and 2^31 / 2^14 points."""
+    used: list[np.dtype] = []
+    matmul = np.matmul
+
+    def spy(*args: np.ndarray) -> np.ndarray:
+        used.append(args[0].dtype)
+        return matmul(*args)
+
+    monkeypatch.setattr(np, "matmul", spy)
+    x, w, y = f"memref<2x{points}xi8>", f"memref<{points}x3xi8>", "memref<2x3xi32>"
+    body = (
+        "%a = arith.extsi %i0 : i8 to i32\n%b = arith.extsi %i1 : i8 to i32\n"
+        "%p = arith.muli %a, %b : i32\n%s = arith.addi %o0, %p : i32\nlinalg.yield %s : i32"
+    )
+    text = fill(init, "%y", y)
+    text += generic("m:p n:p k:r", [("%x", "m, k", x), ("%w", "k, n", w)], [("%y", "m, n", y)], body)
+    left, right = np.full((2, points), -128, np.int8), np.full((points, 3), -128, np.int8)
+    right[::2, 1] = 127
+    left[1, 5] = 1
+    got = run(module(text, inputs={"x": x, "w": w}, outputs={"y": y}), {"x": left, "w": right})["y"]
+    want = left.astype(np.int64) @ right.astype(np.int64) + int(init)
+    np.testing.assert_array_equal(got, want.astype(np.int32))
+    assert set(used) == {np.dtype(summed)}
+
+
 def test_contraction_with_a_zero_point() -> None:
     """Quantised: (x - 3) * w summed in i32."""
     x, w, y = "memref<4x6xi8>", "memref<6x5xi8>", "memref<4x5xi32>"
