@@ -444,30 +444,32 @@ def _comparison(predicate: int, left: Linear, right: Linear) -> list[Bound] | No
 
 
 def _merged(bounds: Sequence[Bound]) -> tuple[Bound, ...]:
-    """One bound per varying part, all written without a constant in the expression."""
+    """One bound per varying part, in normal form."""
     limits: dict[tuple[int, ...], tuple[float, float]] = {}
     for bound in bounds:
-        low, high = limits.get(bound.expr.coefficients, (-math.inf, math.inf))
-        if bound.low is not None:
-            low = max(low, bound.low - bound.expr.constant)
-        if bound.high is not None:
-            high = min(high, bound.high - bound.expr.constant)
-        limits[bound.expr.coefficients] = (low, high)
+        coefficients, low, high = _normal(bound)
+        held = limits.get(coefficients, (-math.inf, math.inf))
+        limits[coefficients] = (max(held[0], low), min(held[1], high))
     return tuple(
         Bound(Linear(c), None if low == -math.inf else int(low), None if high == math.inf else int(high))
         for c, (low, high) in limits.items()
     )
 
 
+def _normal(bound: Bound) -> tuple[tuple[int, ...], float, float]:
+    """The bound without a constant in the expression, whose first coefficient is positive."""
+    coefficients, constant = bound.expr.coefficients, bound.expr.constant
+    low = -math.inf if bound.low is None else bound.low - constant
+    high = math.inf if bound.high is None else bound.high - constant
+    if next((c for c in coefficients if c), 1) < 0:
+        return tuple(-c for c in coefficients), 1 - high, 1 - low
+    return coefficients, low, high
+
+
 def _implied(bound: Bound, guards: Sequence[Bound]) -> bool:
-    """Whether one of the guards (in merged form) implies `bound`, which is limited on both sides."""
-    assert bound.low is not None and bound.high is not None
-    low, high = bound.low - bound.expr.constant, bound.high - bound.expr.constant
+    """Whether one of the guards implies `bound`."""
+    coefficients, low, high = _normal(bound)
     return any(
-        guard.expr.coefficients == bound.expr.coefficients
-        and guard.low is not None
-        and guard.high is not None
-        and guard.low >= low
-        and guard.high <= high
-        for guard in guards
+        found == coefficients and at_least >= low and below <= high
+        for found, at_least, below in map(_normal, guards)
     )

@@ -11,18 +11,16 @@ from mlopt.ir import make_context, parse_module
 from mlopt.ir.verifier import verify_module
 from mlopt.weights import WeightStore
 
-Types = Mapping[str, str]
-
 
 def module(
     body: str,
     *,
-    inputs: Types = {},
-    outputs: Types = {},
-    weights: Types = {},
+    inputs: Mapping[str, str] = {},
+    outputs: Mapping[str, str] = {},
+    weights: Mapping[str, str] = {},
     arena: int = 0,
     functions: str = "",
-    dtypes: Types = {},
+    dtypes: Mapping[str, str] = {},
 ) -> str:
     """A module whose @main has these arguments (name → memref type) and this body."""
     arguments = [f"%arena: memref<{arena}xi8> {{mlopt.arena}}"] if arena else []

@@ -1,4 +1,4 @@
-"""The engine as a session: it executes the IR as printed, checks its interface, plans its memory, and allocates nothing."""
+"""The engine as a session: it executes the IR as printed, checks its interface, and allocates nothing."""
 
 from __future__ import annotations
 
@@ -104,12 +104,14 @@ def chain_module(arena: int, offsets: tuple[int, int]) -> str:
     """Four steps through two buffers, with a workspace: what is dead may be anything."""
     big = f"memref<{arena}xi8>"
     ws = "memref<1024xi8>"
+    square = "%r = arith.mulf %i0, %i0 : f32\nlinalg.yield %r : f32"
+    difference = "%r = arith.subf %i0, %i1 : f32\nlinalg.yield %r : f32"
     functions = f"""
 func.func private @step(%A: {T}, %O: {T}, %ws: {ws} {{mlopt.workspace}}) {{
 %c0 = arith.constant 0 : index
 %t = memref.view %ws[%c0][] : {ws} to {T}
-{generic("m:p n:p", [("%A", "m, n", T)], [("%t", "m, n", T)], "%r = arith.mulf %i0, %i0 : f32" + chr(10) + "linalg.yield %r : f32")}
-{generic("m:p n:p", [("%A", "m, n", T), ("%t", "m, n", T)], [("%O", "m, n", T)], "%r = arith.subf %i0, %i1 : f32" + chr(10) + "linalg.yield %r : f32")}
+{generic("m:p n:p", [("%A", "m, n", T)], [("%t", "m, n", T)], square)}
+{generic("m:p n:p", [("%A", "m, n", T), ("%t", "m, n", T)], [("%O", "m, n", T)], difference)}
 return
 }}
 """
@@ -196,7 +198,10 @@ def test_a_missing_or_small_workspace_is_made_up_for_and_counted(size: int) -> N
 
 
 def test_allocations_live_in_the_session() -> None:
-    body = f"%a = memref.alloc() : {T}\nmemref.copy %x, %a : {T} to {T}\nmemref.copy %a, %y : {T} to {T}\nmemref.dealloc %a : {T}"
+    body = (
+        f"%a = memref.alloc() : {T}\nmemref.copy %x, %a : {T} to {T}\n"
+        f"memref.copy %a, %y : {T} to {T}\nmemref.dealloc %a : {T}"
+    )
     executable = load(module(body, inputs={"x": T}, outputs={"y": T}))
     assert (executable.alloc_bytes, executable.engine_scratch_bytes) == (128, 0)
     np.testing.assert_array_equal(executable.run({"x": X})["y"], X)
@@ -246,13 +251,15 @@ BODIES = {
         "m:p n:p",
         [("%x", "m, n", BIG)],
         [("%y", "m, n", BIG)],
-        "%z0 = arith.constant 0.5 : f32\n%c = arith.cmpf ogt, %i0, %z0 : f32\n%r = arith.select %c, %i0, %z0 : f32\nlinalg.yield %r : f32",
+        "%z0 = arith.constant 0.5 : f32\n%c = arith.cmpf ogt, %i0, %z0 : f32\n"
+        "%r = arith.select %c, %i0, %z0 : f32\nlinalg.yield %r : f32",
     ),
     "gather": generic(
         "m:p n:p",
         [("%ids", "m", "memref<256xi32>")],
         [("%y", "m, n", BIG)],
-        f"%n = linalg.index 1 : index\n%k = arith.index_cast %i0 : i32 to index\n%v = memref.load %x[%k, %n] : {BIG}\nlinalg.yield %v : f32",
+        "%n = linalg.index 1 : index\n%k = arith.index_cast %i0 : i32 to index\n"
+        f"%v = memref.load %x[%k, %n] : {BIG}\nlinalg.yield %v : f32",
     ),
     "softmax": "%low = arith.constant 0xFF800000 : f32\nlinalg.fill ins(%low : f32) outs(%rows : memref<256xf32>)\n"
     + generic(
@@ -483,12 +490,21 @@ def test_for_with_trips_known_at_run_time(trips: int) -> None:
 def test_for_over_slices_at_moving_offsets(known: bool) -> None:
     """y[3 - i] = x[i] * (i + 1), a row per iteration."""
     row = "memref<1x8xf32, strided<[8, 1], offset: ?>>"
-    body = "%t = memref.load %n[] : memref<i64>\n%run = arith.index_cast %t : i64 to index\n%c4 = arith.constant 4 : index\n"
+    body = (
+        "%t = memref.load %n[] : memref<i64>\n"
+        "%run = arith.index_cast %t : i64 to index\n%c4 = arith.constant 4 : index\n"
+    )
     body += "%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n%c3 = arith.constant 3 : index\n"
     body += f"scf.for %i = %c0 to {'%c4' if known else '%run'} step %c1 {{\n"
     body += "%j = arith.subi %c3, %i : index\n"
-    body += f"%from = memref.subview %x[%i, 0] [1, 8] [1, 1] : {T} to {row}\n%to = memref.subview %y[%j, 0] [1, 8] [1, 1] : {T} to {row}\n"
-    body += "%k = arith.addi %i, %c1 : index\n%m = arith.index_cast %k : index to i32\n%f = arith.sitofp %m : i32 to f32\n"
+    body += (
+        f"%from = memref.subview %x[%i, 0] [1, 8] [1, 1] : {T} to {row}\n"
+        f"%to = memref.subview %y[%j, 0] [1, 8] [1, 1] : {T} to {row}\n"
+    )
+    body += (
+        "%k = arith.addi %i, %c1 : index\n%m = arith.index_cast %k : index to i32\n"
+        "%f = arith.sitofp %m : i32 to f32\n"
+    )
     body += generic(
         "a:p b:p",
         [("%from", "a, b", row), ("%f", "", "f32")],
@@ -500,7 +516,10 @@ def test_for_over_slices_at_moving_offsets(known: bool) -> None:
 
 
 def test_an_index_out_of_bounds_at_run_time_is_an_error_with_its_place() -> None:
-    body = "%t = memref.load %n[] : memref<i64>\n%i = arith.index_cast %t : i64 to index\n%c0 = arith.constant 0 : index\n"
+    body = (
+        "%t = memref.load %n[] : memref<i64>\n"
+        "%i = arith.index_cast %t : i64 to index\n%c0 = arith.constant 0 : index\n"
+    )
     body += f"%v = memref.load %x[%i, %c0] : {T}\nmemref.store %v, %y[%c0, %c0] : {T}"
     executable = load(loop_module(body))
     assert executable.run({"x": X, "n": np.array(2)})["y"][0, 0] == X[2, 0]
@@ -515,7 +534,8 @@ def test_a_carried_tensor_in_buffers_that_swap() -> None:
         "m:p n:p",
         [("%src", "m, n", T), ("%x", "m, n", T)],
         [("%dst", "m, n", T)],
-        "%h = arith.constant 0.5 : f32\n%u = arith.mulf %i0, %h : f32\n%v = arith.addf %u, %i1 : f32\nlinalg.yield %v : f32",
+        "%h = arith.constant 0.5 : f32\n%u = arith.mulf %i0, %h : f32\n"
+        "%v = arith.addf %u, %i1 : f32\nlinalg.yield %v : f32",
     )
     body = f"""
 %c0 = arith.constant 0 : index
@@ -567,7 +587,8 @@ memref.copy %x, %b : {T} to {T}
 %known = arith.constant 5 : index
 %f0 = arith.constant 0.0 : f32
 %f1 = arith.constant 1.0 : f32
-%r:4 = scf.for %i = %c0 to {"%known" if unrolled else "%run"} step %c1 iter_args(%p = %f0, %q = %f1, %s = %a, %d = %b) -> (f32, f32, {T}, {T}) {{
+%r:4 = scf.for %i = %c0 to {"%known" if unrolled else "%run"} step %c1
+    iter_args(%p = %f0, %q = %f1, %s = %a, %d = %b) -> (f32, f32, {T}, {T}) {{
 {add}
 %sum = arith.addf %p, %q : f32
 scf.yield %q, %sum, %d, %s : f32, f32, {T}, {T}
@@ -608,7 +629,10 @@ memref.store %v, %y[%c0, %c0] : {T}
 
 
 def test_assertions() -> None:
-    body = '%t = memref.load %n[] : memref<i64>\n%z = arith.constant 0 : i64\n%ok = arith.cmpi sge, %t, %z : i64\ncf.assert %ok, "n is negative"'
+    body = (
+        "%t = memref.load %n[] : memref<i64>\n%z = arith.constant 0 : i64\n"
+        '%ok = arith.cmpi sge, %t, %z : i64\ncf.assert %ok, "n is negative"'
+    )
     executable = load(loop_module(body + f"\nmemref.copy %x, %y : {T} to {T}"))
     executable.run({"x": X, "n": np.array(0)})
     with pytest.raises(RunError, match="n is negative"):

@@ -17,7 +17,10 @@ RNG = np.random.default_rng(7)
 def fill(value: str, target: str, type_: str) -> str:
     kind = element(type_)
     suffix = "" if kind == "i1" else f" : {kind}"
-    return f"%fill{target[1:]} = arith.constant {value}{suffix}\nlinalg.fill ins(%fill{target[1:]} : {kind}) outs({target} : {type_})\n"
+    return (
+        f"%fill{target[1:]} = arith.constant {value}{suffix}\n"
+        f"linalg.fill ins(%fill{target[1:]} : {kind}) outs({target} : {type_})\n"
+    )
 
 
 MULTIPLY_ADD = "%p = arith.mulf %i0, %i1 : f32\n%s = arith.addf %o0, %p : f32\nlinalg.yield %s : f32"
@@ -97,7 +100,10 @@ def test_contraction_of_operands_with_unequal_strides() -> None:
     big, w, y = "memref<6x20xf32>", "memref<4x3xf32>", "memref<6x10xf32>"
     left, out = "memref<6x4xf32, strided<[20, 2], offset: 3>>", "memref<6x3xf32, strided<[10, 1], offset: 5>>"
     body = fill("-1.0", "%y", y)
-    body += f"%l = memref.subview %x[0, 3] [6, 4] [1, 2] : {big} to {left}\n%o = memref.subview %y[0, 5] [6, 3] [1, 1] : {y} to {out}\n"
+    body += (
+        f"%l = memref.subview %x[0, 3] [6, 4] [1, 2] : {big} to {left}\n"
+        f"%o = memref.subview %y[0, 5] [6, 3] [1, 1] : {y} to {out}\n"
+    )
     body += generic(
         "m:p n:p k:r", [("%l", "m, k", left), ("%w", "k, n", w)], [("%o", "m, n", out)], MULTIPLY_ADD
     )
@@ -199,7 +205,10 @@ def test_any_amount_of_scratch_gives_the_same_convolution() -> None:
         signature = ", ".join(types.values())
         function = "func.func private @conv(" + ", ".join(f"{v}: {t}" for v, t in types.items())
         function += f", %ws: {arena} {{mlopt.workspace}}) {{\n{body}"
-        called = f"%o = arith.constant 0 : index\n%ws = memref.view %arena[%o][] {{mlopt.workspace}} : {arena} to {arena}\n"
+        called = (
+            "%o = arith.constant 0 : index\n"
+            f"%ws = memref.view %arena[%o][] {{mlopt.workspace}} : {arena} to {arena}\n"
+        )
         called += f"func.call @conv(%x, %w, %y, %ws) : ({signature}, {arena}) -> ()"
         whole = module(
             called,
@@ -223,7 +232,10 @@ def typed_contraction(kind: str, out: str, widen: str) -> str:
     x, w, y = f"memref<4x6x{kind}>", f"memref<6x5x{kind}>", f"memref<4x5x{out}>"
     cast = "".join(f"%c{n} = arith.{widen} %i{n} : {kind} to {out}\n" for n in range(2)) if widen else ""
     names = ("%c0", "%c1") if widen else ("%i0", "%i1")
-    body = f"{cast}%p = arith.mul{word} {names[0]}, {names[1]} : {out}\n%s = arith.add{word} %o0, %p : {out}\nlinalg.yield %s : {out}"
+    body = (
+        f"{cast}%p = arith.mul{word} {names[0]}, {names[1]} : {out}\n"
+        f"%s = arith.add{word} %o0, %p : {out}\nlinalg.yield %s : {out}"
+    )
     text = fill("0.0" if word == "f" else "0", "%y", y)
     text += generic("m:p n:p k:r", [("%x", "m, k", x), ("%w", "k, n", w)], [("%y", "m, n", y)], body)
     return module(text, inputs={"x": x, "w": w}, outputs={"y": y})
@@ -283,7 +295,8 @@ def test_contraction_with_a_zero_point() -> None:
     x, w, y = "memref<4x6xi8>", "memref<6x5xi8>", "memref<4x5xi32>"
     body = (
         "%a = arith.extui %i0 : i8 to i32\n%zp = arith.constant 3 : i32\n%b = arith.subi %a, %zp : i32\n"
-        "%c = arith.extsi %i1 : i8 to i32\n%p = arith.muli %b, %c : i32\n%s = arith.addi %o0, %p : i32\nlinalg.yield %s : i32"
+        "%c = arith.extsi %i1 : i8 to i32\n%p = arith.muli %b, %c : i32\n"
+        "%s = arith.addi %o0, %p : i32\nlinalg.yield %s : i32"
     )
     text = fill("0", "%y", y) + generic(
         "m:p n:p k:r", [("%x", "m, k", x), ("%w", "k, n", w)], [("%y", "m, n", y)], body
@@ -456,7 +469,8 @@ def test_largest_element_and_its_position() -> None:
         [("%x", "m, k", x)],
         [("%v", "m", best), ("%p", "m", at)],
         "%k = linalg.index 1 : index\n%j = arith.index_cast %k : index to i64\n%more = arith.cmpf ogt, %i0, %o0 : f32\n"
-        "%a = arith.select %more, %i0, %o0 : f32\n%b = arith.select %more, %j, %o1 : i64\nlinalg.yield %a, %b : f32, i64",
+        "%a = arith.select %more, %i0, %o0 : f32\n"
+        "%b = arith.select %more, %j, %o1 : i64\nlinalg.yield %a, %b : f32, i64",
     )
     data = normal(4, 9)
     got = run(module(body, inputs={"x": x}, outputs={"v": best, "p": at}), {"x": data})
@@ -486,7 +500,8 @@ def test_a_long_recurrence_is_a_counted_scalar_loop() -> None:
         "k:r",
         [("%x", "k", x)],
         [("%y", "", "memref<f32>")],
-        "%h = arith.constant 0.5 : f32\n%a = arith.mulf %o0, %h : f32\n%b = arith.addf %a, %i0 : f32\nlinalg.yield %b : f32",
+        "%h = arith.constant 0.5 : f32\n%a = arith.mulf %o0, %h : f32\n"
+        "%b = arith.addf %a, %i0 : f32\nlinalg.yield %b : f32",
     )
     data = normal(20000)
     want = np.float32(1)

@@ -362,7 +362,8 @@ def test_padded_read_in_an_expression() -> None:
         "%pad = arith.constant 10.0 : f32\n"
         + padded_load("%x", a, ["%r"], "%pad")
         + "\n%t = arith.constant 2.0 : f32\n"
-        "%u = arith.constant 1.0 : f32\n%p = arith.mulf %v, %t : f32\n%q = arith.addf %p, %u : f32\nlinalg.yield %q : f32",
+        "%u = arith.constant 1.0 : f32\n%p = arith.mulf %v, %t : f32\n"
+        "%q = arith.addf %p, %u : f32\nlinalg.yield %q : f32",
     )
     got = run(module(body, inputs={"x": a}, outputs={"y": b}), {"x": np.float32([1, 2, 3])})["y"]
     np.testing.assert_array_equal(got, [21, 3, 5, 7, 21])
@@ -378,7 +379,8 @@ def gather_module(rows: int, width: int, ids: str, kind: str = "i64") -> str:
         iterators,
         [("%ids", index, f"memref<{ids}>")],
         [("%y", f"{index}, n", out)],
-        f"%n = linalg.index {len(dims)} : index\n%zero = arith.constant 0 : {kind}\n%rows = arith.constant {rows} : {kind}\n"
+        f"%n = linalg.index {len(dims)} : index\n%zero = arith.constant 0 : {kind}\n"
+        f"%rows = arith.constant {rows} : {kind}\n"
         f"%neg = arith.cmpi slt, %i0, %zero : {kind}\n%up = arith.addi %i0, %rows : {kind}\n"
         f"%j = arith.select %neg, %up, %i0 : {kind}\n%k = arith.index_cast %j : {kind} to index\n"
         f"%v = memref.load %table[%k, %n] : {table}\nlinalg.yield %v : f32",
@@ -450,7 +452,8 @@ def test_the_same_result_whatever_the_tile() -> None:
     t = "memref<300x300xf32>"
     chain = (
         "%a = arith.mulf %i0, %i0 : f32\n%b = math.exp %i1 : f32\n%c = arith.addf %a, %b : f32\n"
-        "%d = arith.mulf %a, %b : f32\n%e = arith.divf %c, %d : f32\n%f = arith.subf %e, %i0 : f32\nlinalg.yield %f : f32"
+        "%d = arith.mulf %a, %b : f32\n%e = arith.divf %c, %d : f32\n"
+        "%f = arith.subf %e, %i0 : f32\nlinalg.yield %f : f32"
     )
     ins = [("%x", "m, n", t), ("%w", "n, m", t)]
     text = module(
