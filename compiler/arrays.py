@@ -3,31 +3,61 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from mlopt.diagnostics import InputError, Place
 from mlopt.files import replacing
+
+_NOT_NPZ = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,  # an unknown compression
+    RuntimeError,  # an encrypted archive
+)
+"""What numpy and zipfile raise for files that are no `.npz` or are damaged."""
 
 
 def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
     """The arrays of one side of an `.npz` file.
 
     An array may be named `NAME`, or `in:NAME` and `out:NAME`; one file can then serve both sides. Names with the other
-    side's prefix are left out. Raises `InputError` if the file is missing, no `.npz`, or truncated.
+    side's prefix are left out. Raises `InputError` if the file is missing, no `.npz`, or truncated, and for two arrays
+    of one name.
     """
     place = Place(str(path))
     other = "out:" if side == "in" else "in:"
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            names = [name for name in file.files if not name.startswith(other)]
-            return {name.removeprefix(f"{side}:"): file[name] for name in names}
+        with path.open("rb") as opened:
+            file: object = np.load(opened, allow_pickle=False)
+            if not isinstance(file, NpzFile):
+                raise InputError("expected an .npz file, found a single array", place=place)
+            arrays: dict[str, np.ndarray] = {}
+            # A member that is no array comes out as bytes.
+            members = cast(Mapping[str, object], file)
+            for member in members:
+                name = member.removeprefix(f"{side}:")
+                if member.startswith(other):
+                    continue
+                if name in arrays:
+                    raise InputError(f"expected one array for '{name}', found two", place=place)
+                array = members[member]
+                if not isinstance(array, np.ndarray):
+                    raise InputError(f"expected arrays only, found the file '{member}'", place=place)
+                arrays[name] = array
+            return arrays
     except FileNotFoundError:
         raise InputError("no such file of arrays", place=place) from None
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError, AttributeError) as error:
+    except _NOT_NPZ as error:
         raise InputError(f"not a readable .npz file: {error}", place=place) from None
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -21,8 +22,8 @@ from mlopt.ir.printer import print_module
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module
 from mlopt.options import CompileOptions
-from mlopt.passes.pipelines import LEVELS, Level, conversion, phase_passes
-from mlopt.passmanager import PassManager, PassResult, parse_pipeline
+from mlopt.passes.pipelines import LEVELS, Level, check_pass_names, conversion, phase_passes
+from mlopt.passmanager import Pass, PassManager, PassResult, Pipeline, parse_pipeline
 from mlopt.weights import WeightStore
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 ELIDE_LARGER_THAN = 64
 """Dense constants of more elements are elided in the text handed to people."""
+
+_WRAPPED = re.compile(r"\s*(builtin\.module|any)\s*\(")
 
 
 @dataclass
@@ -47,9 +50,14 @@ class Compilation:
     imported: ModuleOp
     levels: dict[Level, ModuleOp] = field(default_factory=dict[Level, ModuleOp])
     passes: list[PassResult] = field(default_factory=list[PassResult])
-    pipeline: str = ""
+    elements: list[Pass | Pipeline] = field(default_factory=list[Pass | Pipeline])
     import_seconds: float = 0.0
     compile_seconds: float = 0.0
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline that ran, as text."""
+        return str(Pipeline("builtin.module", tuple(self.elements)))
 
     def ir(self, level: Level) -> str:
         """The text of the module at the end of a level, large constants elided."""
@@ -57,15 +65,6 @@ class Compilation:
             reached = ", ".join(self.levels) or "none"
             raise InputError(f"the model was not compiled through level '{level}' (levels kept: {reached})")
         return print_module(self.levels[level], elide_larger_than=ELIDE_LARGER_THAN)
-
-
-PassManagerFactory = Callable[[CompilerContext, str], PassManager]
-"""Makes the pass manager for one stretch of pipeline; the command line passes one that dumps IR."""
-
-
-def default_pass_manager(ctx: CompilerContext, pipeline: str) -> PassManager:
-    """A pass manager that verifies after every pass that changed something."""
-    return PassManager(ctx, parse_pipeline(pipeline))
 
 
 def load_model(
@@ -76,22 +75,25 @@ def load_model(
 ) -> Compilation:
     """Load a model: an `.onnx` or `.mlir` file, an ONNX `ModelProto`, or MLIR text.
 
-    Symbolic dimensions take their values from `options.dims`, then from the shapes of `inputs`.
+    Symbolic dimensions take their values from `options.dims`, then from the shapes of `inputs`. IR has none, and an
+    ONNX model brings its own weights: `options.dims` with the one and `options.weights` with the other are errors.
     """
     start = time.perf_counter()
     ctx = make_context()
     attach_engine(ctx)
-    if isinstance(model, str) and "\n" in model:
-        source, module = "<text>", parse_module(model, ctx, "<text>")
-        if options.weights is not None:
-            ctx.weights = WeightStore.load(options.weights)
+    if is_text(model):
+        source = "<text>"
+        module = _parse(model, ctx, source, options, options.weights)
     elif isinstance(model, str | Path) and Path(model).suffix == ".mlir":
-        source, module = str(model), _read_text_model(Path(model), ctx, options)
+        source = str(model)
+        module = _parse_file(Path(model), ctx, options)
     else:
+        source = str(model) if isinstance(model, str | Path) else "<ModelProto>"
+        if options.weights is not None:
+            raise InputError("weights can be given for an .mlir model only", place=Place(source))
         # The importer brings in onnx, which takes longer to load than a textual model takes to compile.
         from mlopt.frontend.onnx import import_model
 
-        source = str(model) if isinstance(model, str | Path) else "<ModelProto>"
         module = import_model(model, ctx, dims=dict(options.dims), inputs=dict(inputs) if inputs else None)
     verify_module(module)
     compilation = Compilation(ctx, module, options, source, module.clone())
@@ -99,19 +101,31 @@ def load_model(
     return compilation
 
 
-def compile_model(
-    compilation: Compilation,
-    target: Level = "memref",
-    *,
-    pass_manager: PassManagerFactory = default_pass_manager,
-) -> Compilation:
-    """Lower the module through `target`, in place."""
+def is_text(model: str | Path | ModelProto) -> TypeGuard[str]:
+    """Whether this is MLIR text and not a path: it has several lines."""
+    return isinstance(model, str) and "\n" in model
+
+
+def compile_model(compilation: Compilation, target: Level | None = "memref") -> Compilation:
+    """Lower the module through the level `target`, in place.
+
+    A pipeline given as text must end at `target`; None lets it end anywhere, and stands for `memref` otherwise.
+    """
     start = time.perf_counter()
     module, options = compilation.module, compilation.options
     if options.pipeline_text is not None:
-        _run(compilation, options.pipeline_text, pass_manager)
-        compilation.levels[level_of(module)] = module
+        check_pass_names(options.pipeline.disabled)
+        text = options.pipeline_text
+        pipeline = parse_pipeline(text if _WRAPPED.match(text) else f"builtin.module({text})")
+        _run(compilation, pipeline.without(options.pipeline.disabled))
+        level = level_of(module)
+        if target is not None and level != target:
+            raise InputError(
+                f"the pipeline ends at level '{level}', expected '{target}'", place=Place(compilation.source)
+            )
+        compilation.levels[level] = module
     else:
+        target = target or "memref"
         level = level_of(module)
         if LEVELS.index(level) > LEVELS.index(target):
             raise InputError(
@@ -120,13 +134,13 @@ def compile_model(
             )
         while True:
             if not (level == "memref" and is_planned(module)):
-                _run(compilation, ",".join(phase_passes(level, options.pipeline)), pass_manager)
+                _run(compilation, _pipeline_of(phase_passes(level, options.pipeline)))
             compilation.levels[level] = module
             step = conversion(level)
             if level == target or step is None:
                 break
             compilation.levels[level] = module.clone()
-            _run(compilation, step, pass_manager)
+            _run(compilation, _pipeline_of([step]))
             level = LEVELS[LEVELS.index(level) + 1]
     compilation.compile_seconds += time.perf_counter() - start
     return compilation
@@ -166,18 +180,16 @@ def argument_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
     return [dict(attributes.data) for attributes in func.arg_attrs]
 
 
-def _run(compilation: Compilation, pipeline: str, pass_manager: PassManagerFactory) -> None:
-    if not pipeline:
-        return
-    if not pipeline.startswith("builtin.module("):
-        pipeline = f"builtin.module({pipeline})"
-    compilation.passes += pass_manager(compilation.ctx, pipeline).run(compilation.module)
-    inner = pipeline.removeprefix("builtin.module(").removesuffix(")")
-    so_far = compilation.pipeline.removeprefix("builtin.module(").removesuffix(")")
-    compilation.pipeline = f"builtin.module({so_far}{',' if so_far else ''}{inner})"
+def _pipeline_of(passes: Sequence[str]) -> Pipeline:
+    return parse_pipeline(f"builtin.module({','.join(passes)})")
 
 
-def _read_text_model(path: Path, ctx: CompilerContext, options: CompileOptions) -> ModuleOp:
+def _run(compilation: Compilation, pipeline: Pipeline) -> None:
+    compilation.passes += PassManager(compilation.ctx, pipeline).run(compilation.module)
+    compilation.elements += pipeline.elements
+
+
+def _parse_file(path: Path, ctx: CompilerContext, options: CompileOptions) -> ModuleOp:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -185,7 +197,17 @@ def _read_text_model(path: Path, ctx: CompilerContext, options: CompileOptions) 
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"can't read the model: {error}", place=Place(str(path))) from None
     beside = path.with_suffix(".safetensors")
-    weights = options.weights or (beside if beside.exists() else None)
+    return _parse(text, ctx, str(path), options, options.weights or (beside if beside.exists() else None))
+
+
+def _parse(
+    text: str, ctx: CompilerContext, source: str, options: CompileOptions, weights: Path | None
+) -> ModuleOp:
+    if options.dims:
+        raise InputError(
+            f"IR has no symbolic dimensions, found a value for '{next(iter(options.dims))}'",
+            place=Place(source),
+        )
     if weights is not None:
         ctx.weights = WeightStore.load(weights)
-    return parse_module(text, ctx, str(path))
+    return parse_module(text, ctx, source)

@@ -16,16 +16,30 @@ from mlopt.diagnostics import InputError, Place
 def replacing(path: Path) -> Generator[BinaryIO]:
     """A binary file that takes the place of `path` when the block ends, and vanishes if the block raises.
 
-    A symbolic link is followed. Raises `InputError` if no file can be made there.
+    A symbolic link is followed. Raises `InputError` if no file can be made there, or the device is full.
     """
     check_writable(path)
-    if path.exists() and not path.is_file():
-        # A device or pipe is written to, not replaced.
-        with path.open("wb") as file:
+    try:
+        with _direct(path) if path.exists() and not path.is_file() else _through_temporary(path) as file:
             yield file
-        return
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # Only failed writes name no file.
+        raise InputError(f"can't write here: {error.strerror or error}", place=Place(str(path))) from None
+
+
+@contextmanager
+def _direct(path: Path) -> Generator[BinaryIO]:
+    """A device or pipe is written to, not replaced."""
+    with path.open("wb") as file:
+        yield file
+
+
+@contextmanager
+def _through_temporary(path: Path) -> Generator[BinaryIO]:
     path = path.resolve()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".mlopt.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlopt.compilation import Compilation, compile_model, load_model
+from mlopt.compilation import Compilation, compile_model, is_text, load_model
+from mlopt.diagnostics import RunError
 from mlopt.interpreter.memref import Executable, TensorSpec
 from mlopt.options import CompileOptions
 from mlopt.passes.memref.summary import MemorySummary, memory_summary
@@ -44,6 +46,7 @@ class Model:
     ):
         self._source = source
         self._options = options
+        self._lock = threading.Lock()
         self._versions: OrderedDict[_Shapes, _Version] = OrderedDict()
         self._current = self._add_version(
             _Version(load_model(source, options, inputs=inputs), options.poison)
@@ -82,12 +85,17 @@ class Model:
         `out` may give arrays to write outputs into. Raises `InputError` for an input that is missing, not known, or of
         another dtype or shape than the model takes.
         """
-        version = self._version_for(inputs)
-        start = time.perf_counter()
-        outputs = version.executable.run(inputs, out)
-        version.run_seconds = time.perf_counter() - start
-        self._current = version
-        return outputs
+        if not self._lock.acquire(blocking=False):
+            raise RunError("this model is already running; a model serves one run at a time")
+        try:
+            version = self._version_for(inputs)
+            start = time.perf_counter()
+            outputs = version.executable.run(inputs, out)
+            version.run_seconds = time.perf_counter() - start
+            self._current = version
+            return outputs
+        finally:
+            self._lock.release()
 
     def ir(self, level: Level) -> str:
         """The text at the end of a level (`graph`, `kernel` or `memref`), large constants elided."""
@@ -113,8 +121,9 @@ class Model:
 
     def _can_specialise(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Whether only the extents differ from what is compiled; anything else is for `Executable.run` to refuse."""
-        is_text = isinstance(self._source, str) and "\n" in self._source
-        if is_text or (isinstance(self._source, str | Path) and Path(self._source).suffix == ".mlir"):
+        if is_text(self._source) or (
+            isinstance(self._source, str | Path) and Path(self._source).suffix == ".mlir"
+        ):
             return False
         specs = {spec.name: spec for spec in self.inputs}
         return specs.keys() == inputs.keys() and all(

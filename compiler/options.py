@@ -19,7 +19,8 @@ class CompileOptions:
 
     - `dims`: values of symbolic dimensions, by name.
     - `pipeline`: the three switches, `optimize`, and passes left out (see `PipelineOptions`).
-    - `pipeline_text`: a pipeline to run instead of the standard one, in MLIR's grammar.
+    - `pipeline_text`: a pipeline to run instead of the standard one, in MLIR's grammar; of `pipeline` only
+      `disabled` then counts.
     - `weights`: the safetensors file of a textual model (default: beside it).
     - `poison`: fill dead bytes of the arena while running, to show that nothing reads them.
     """

@@ -11,9 +11,8 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from mlopt.compilation import Compilation, argument_attributes, main_function
-from mlopt.dialects.graph import ReshapeOp as GraphReshapeOp
-from mlopt.dialects.kernel import LaunchOp
+from mlopt.compilation import Compilation, argument_attributes, is_planned, main_function
+from mlopt.dialects.kernel import LaunchOp, ReshapeOp
 from mlopt.interpreter.memref import Executable
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.memref.summary import memory_summary
@@ -22,17 +21,25 @@ SCHEMA = 1
 SHAPE_ARITHMETIC_ELEMENTS = 64
 """Integer tensors of at most so many elements are shape arithmetic, which the figures leave out."""
 
-FUSING_PASSES = ("fuse-", "fold-batch-norm", "reuse-in-place")
+FUSING_PASSES = ("fuse-", "fold-batch-norm")
+"""Beginnings of the names of the passes that make one operation of several."""
+
+NEAR_MISSES = "near-misses"
+"""The statistic of fusing passes that counts what did not happen."""
 
 
 def build_report(compilation: Compilation, executable: Executable | None = None) -> dict[str, Any]:
-    """The report, schema 1. Figures that need a level or a run that was not reached are None."""
-    report: dict[str, Any] = {
+    """The report, schema 1, every key present.
+
+    Figures of a level, run or comparison that there was none of are None: the caller has the times of loading and
+    running, the traced peak and the errors to add.
+    """
+    return {
         "schema": SCHEMA,
         "model": compilation.source,
         "pipeline": compilation.pipeline,
         "ops": _ops(compilation, executable),
-        "fused": _fused(compilation),
+        "fused": fusions(compilation),
         "memory": _memory(compilation, executable),
         "traffic": _traffic(compilation),
         "time": {
@@ -50,12 +57,12 @@ def build_report(compilation: Compilation, executable: Executable | None = None)
                 for result in compilation.passes
             ],
         },
+        "check": {"max_abs_error": None, "max_rel_error": None},
     }
-    return report
 
 
 def imported_figures(module: ModuleOp) -> dict[str, Any]:
-    """What the importer counted on the ONNX file: `ops`, `no_reuse_bytes`, `max_live_bytes`, `by_name`.
+    """What the importer counted on the ONNX file (`mlopt.frontend.onnx.statistics`).
 
     Empty for a module that does not come from ONNX.
     """
@@ -73,6 +80,17 @@ def _plain(attribute: Attribute) -> Any:
             return str(attribute)
 
 
+def fusions(compilation: Compilation) -> dict[str, int]:
+    """How often each pattern of the fusing passes applied, as `PASS: PATTERN` → count; no zeros."""
+    counts: Counter[str] = Counter()
+    for result in compilation.passes:
+        if result.name.startswith(FUSING_PASSES):
+            for statistic, count in result.statistics.items():
+                if statistic != NEAR_MISSES and count:
+                    counts[f"{result.name}: {statistic}"] += count
+    return dict(sorted(counts.items()))
+
+
 def _ops(compilation: Compilation, executable: Executable | None) -> dict[str, Any]:
     imported = imported_figures(compilation.imported)
     graph = compilation.levels.get("graph")
@@ -81,17 +99,8 @@ def _ops(compilation: Compilation, executable: Executable | None) -> dict[str, A
     return {
         "imported": imported.get("ops"),
         "graph": by_name.total() if by_name is not None else None,
-        "kernel_launches": sum(isinstance(op, CallOp) for op in main_function(memref).walk())
-        if memref
-        else None,
-        "kernel_functions": (
-            sum(
-                isinstance(op, FuncOp) and op.sym_name.data != "main" and bool(op.body.blocks)
-                for op in memref.ops
-            )
-            if memref
-            else None
-        ),
+        "kernel_launches": _launches(memref) if memref else None,
+        "kernel_functions": _functions(memref) if memref else None,
         "scalar_loops": executable.scalar_loops if executable else None,
         "by_name_imported": imported.get("by_name"),
         "by_name_graph": dict(sorted(by_name.items())) if by_name is not None else None,
@@ -103,37 +112,37 @@ def graph_ops(module: ModuleOp) -> list[Operation]:
     return [op for op in module.walk() if op.name.startswith("graph.") and not op.has_trait(ConstantLike)]
 
 
-def _fused(compilation: Compilation) -> dict[str, int]:
-    return {
-        f"{name}: {statistic}": count
-        for (name, statistic), count in sorted(compilation.ctx.statistics.items())
-        if name.startswith(FUSING_PASSES)
-    }
+def _launches(module: ModuleOp) -> int:
+    """The calls in the memref-level `@main`; one inside a loop counts once."""
+    return sum(isinstance(op, CallOp) for op in main_function(module).walk())
+
+
+def _functions(module: ModuleOp) -> int:
+    """The functions with a body, `@main` aside."""
+    return sum(
+        isinstance(op, FuncOp) and op.sym_name.data != "main" and not op.is_declaration for op in module.ops
+    )
 
 
 def _memory(compilation: Compilation, executable: Executable | None) -> dict[str, Any]:
     imported = imported_figures(compilation.imported)
-    memory: dict[str, Any] = {
+    memref = compilation.levels.get("memref")
+    plan = memory_summary(memref) if memref and is_planned(memref) else None
+    return {
         "imported_no_reuse_bytes": imported.get("no_reuse_bytes"),
         "imported_max_live_bytes": imported.get("max_live_bytes"),
-    }
-    memref = compilation.levels.get("memref")
-    if memref is None:
-        return memory
-    summary = memory_summary(memref)
-    memory |= {
-        "no_reuse_bytes": summary.no_reuse_bytes,
-        "max_live_bytes": summary.max_live_bytes,
-        "arena_bytes": summary.arena_bytes,
-        "workspace_bytes": summary.workspace_bytes,
-        "weights_bytes": argument_bytes(memref, "mlopt.weight"),
-        "io_bytes": argument_bytes(memref, "mlopt.input") + argument_bytes(memref, "mlopt.output"),
-        "status": summary.status,
+        "no_reuse_bytes": plan.no_reuse_bytes if plan else None,
+        "max_live_bytes": plan.max_live_bytes if plan else None,
+        "arena_bytes": plan.arena_bytes if plan else None,
+        "workspace_bytes": plan.workspace_bytes if plan else None,
+        "weights_bytes": argument_bytes(memref, "mlopt.weight") if memref else None,
+        "io_bytes": (
+            argument_bytes(memref, "mlopt.input") + argument_bytes(memref, "mlopt.output") if memref else None
+        ),
+        "status": plan.status if plan else None,
         "run_traced_peak_bytes": None,
+        "engine_scratch_bytes": executable.engine_scratch_bytes if executable else None,
     }
-    if executable is not None and executable.engine_scratch_bytes:
-        memory["engine_scratch_bytes"] = executable.engine_scratch_bytes
-    return memory
 
 
 def argument_bytes(module: ModuleOp, attribute: str) -> int:
@@ -155,27 +164,27 @@ def value_bytes(value: SSAValue) -> int:
 
 
 def _traffic(compilation: Compilation) -> dict[str, int | None]:
-    graph, kernel = compilation.imported, compilation.levels.get("kernel")
-    operators = [op for op in graph_ops(graph) if not isinstance(op, GraphReshapeOp)]
-    launches = [op for op in kernel.walk() if isinstance(op, LaunchOp)] if kernel else []
+    kernel = compilation.levels.get("kernel")
+    launches = (op for op in kernel.walk() if isinstance(op, LaunchOp)) if kernel else ()
     return {
-        "imported_bytes": sum(map(_traffic_of, operators)) if operators else None,
+        "imported_bytes": imported_figures(compilation.imported).get("traffic_bytes"),
         "bytes": sum(map(_traffic_of, launches)) if kernel else None,
     }
 
 
-def _traffic_of(op: Operation) -> int:
-    """Bytes of the operands and results of an operator or launch; constants and shape arithmetic aside.
+def _traffic_of(launch: LaunchOp) -> int:
+    """Bytes of the operands and results of a launch; weights, constants and shape arithmetic aside.
 
     An operand that only names a destination (`tensor.empty`) is no traffic.
     """
-    return sum(map(_tensor_bytes, op.results)) + sum(
-        _tensor_bytes(value) for value in op.operands if not _is_untouched(value)
-    )
+    operands = [value for value in dict.fromkeys(launch.operands) if not _is_untouched(value)]
+    return sum(map(_tensor_bytes, (*operands, *launch.results)))
 
 
 def _is_untouched(value: SSAValue) -> bool:
     owner = value.owner
+    while isinstance(owner, ReshapeOp):
+        owner = owner.operands[0].owner
     return isinstance(owner, Operation) and (owner.has_trait(ConstantLike) or owner.name == "tensor.empty")
 
 

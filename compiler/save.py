@@ -7,8 +7,9 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
+from mlopt.diagnostics import InputError, Place
 from mlopt.dialects.mlopt import WeightAttr
-from mlopt.files import write_text
+from mlopt.files import check_writable, replacing
 from mlopt.ir.printer import print_module
 from mlopt.weights import WeightStore
 
@@ -16,12 +17,23 @@ from mlopt.weights import WeightStore
 def save_model(module: ModuleOp, weights: WeightStore, path: Path) -> None:
     """Write the module to `path` and the weights that it names beside it, as `STEM.safetensors`.
 
-    The weights are written first: a reader of a whole `.mlir` file finds them.
+    The weights take their place first: a reader of a whole `.mlir` file finds them.
     """
+    check_model_path(path)
     names = used_weights(module)
-    if names:
-        weights.save(path.with_suffix(".safetensors"), names)
-    write_text(path, print_module(module, debuginfo=True))
+    with replacing(path) as file:
+        file.write(print_module(module, debuginfo=True).encode())
+        file.flush()
+        if names:
+            weights.save(path.with_suffix(".safetensors"), names)
+
+
+def check_model_path(path: Path) -> None:
+    """Raise `InputError` unless a model can be written to `path`, an `.mlir` file."""
+    if path.suffix != ".mlir":
+        raise InputError("expected the name of an .mlir file to write", place=Place(str(path)))
+    check_writable(path)
+    check_writable(path.with_suffix(".safetensors"))
 
 
 def used_weights(module: ModuleOp) -> list[str]:

@@ -13,10 +13,12 @@ A compilation runs three phases, one per level; each ends with the conversion to
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Literal
 
 from mlopt.diagnostics import PipelineError
+from mlopt.passes.registry import PASSES
 
 Level = Literal["graph", "kernel", "memref"]
 LEVELS: tuple[Level, ...] = ("graph", "kernel", "memref")
@@ -46,6 +48,14 @@ _CONVERSIONS = frozenset(
     {"convert-graph-to-kernel", "convert-kernel-to-memref", "plan-workspaces", "assign-buffers"}
 )
 
+OPTIMISATION_LEVELS = ("O0", "O1", "O2")
+"""The names of standard pipelines: as imported; optimised without fusion; everything (the default)."""
+
+
+def at_optimisation_level(name: str, options: PipelineOptions) -> PipelineOptions:
+    """`options` with the switches that one of `OPTIMISATION_LEVELS` stands for; the others stay as they are."""
+    return replace(options, optimize=name != "O0", fusion=name == "O2")
+
 
 def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
     """The passes that rewrite a module at `level`, in order, without the conversion to the next level."""
@@ -68,7 +78,10 @@ def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
             passes = []
         case "memref":
             passes = ["plan-workspaces", f"assign-buffers{{strategy={options.memory_reuse}}}"]
-    _check_disabled(options.disabled)
+    check_pass_names(options.disabled)
+    needed = sorted(_CONVERSIONS.intersection(options.disabled))
+    if needed:
+        raise PipelineError(f"pass '{needed[0]}' can't be disabled: without it nothing can run")
     return tuple(name for name in passes if name.partition("{")[0] not in options.disabled)
 
 
@@ -88,7 +101,10 @@ def pipeline_text(source: Level, target: Level, options: PipelineOptions) -> str
     return f"builtin.module({','.join(passes)})"
 
 
-def _check_disabled(disabled: Collection[str]) -> None:
-    needed = sorted(_CONVERSIONS.intersection(disabled))
-    if needed:
-        raise PipelineError(f"pass '{needed[0]}' can't be disabled: without it nothing can run")
+def check_pass_names(names: Collection[str]) -> None:
+    """Raise `PipelineError` if one of the names is no pass."""
+    for name in names:
+        if name not in PASSES:
+            close = get_close_matches(name, PASSES, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"expected one of {', '.join(PASSES)}"
+            raise PipelineError(f"there is no pass '{name}' to disable; {hint}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from mlopt import __version__
 from mlopt.cli.progress import progress
-from mlopt.diagnostics import UsageError
+from mlopt.diagnostics import UsageError, print_diagnostic
 
 if TYPE_CHECKING:
     from mlopt.compilation import Compilation
     from mlopt.interpreter.memref import Executable
     from mlopt.options import CompileOptions
     from mlopt.passes.pipelines import Level
+
+REMARK_KINDS = ("passed", "missed", "analysis")
 
 Commands = Any
 """What `ArgumentParser.add_subparsers` returns; argparse gives it no public type."""
@@ -27,6 +30,7 @@ Commands = Any
 def add_command(
     commands: Commands, name: str, command: Callable[[argparse.Namespace], int], help: str, example: str
 ) -> argparse.ArgumentParser:
+    """Add a command with what all commands have: MODEL, `--dim`, `--weights`, `--version`, `-q` and `-v`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -35,7 +39,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(command=command)
-    parser.add_argument("model", metavar="MODEL", help="an .onnx or .mlir file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx or .mlir file")
     parser.add_argument(
         "--dim",
         dest="dims",
@@ -55,8 +59,14 @@ def add_command(
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pipeline", metavar="TEXT", help="run this pipeline instead of the standard one")
-    parser.add_argument("--no-optimize", action="store_true", help="lower the model as it was imported")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--pipeline",
+        metavar="NAME|TEXT",
+        help="O0: as imported, O1: optimise without fusion, O2: everything (default); "
+        "or passes in MLIR's grammar, run instead of the standard ones",
+    )
+    which.add_argument("--no-optimize", action="store_true", help="lower the model as it was imported (O0)")
     parser.add_argument(
         "--disable-pass", action="append", default=[], metavar="NAME", help="leave a pass out"
     )
@@ -66,6 +76,8 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--remarks",
+        type=remark_kinds,
+        default=(),
         metavar="KINDS",
         help="print what passes did (passed) and why they did not (missed): passed,missed,analysis",
     )
@@ -74,6 +86,8 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     """The options that the command line and its `--config` give; the command line wins."""
     from mlopt.options import CompileOptions, load_config
+    from mlopt.passes.pipelines import OPTIMISATION_LEVELS, at_optimisation_level
+    from mlopt.passes.registry import PASSES
 
     options = CompileOptions(
         dims=_parse_dims(arguments.dims),
@@ -83,18 +97,25 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     if getattr(arguments, "config", None) is not None:
         options = load_config(arguments.config, options)
     pipeline = options.pipeline
+    text: str | None = getattr(arguments, "pipeline", None)
+    if text in OPTIMISATION_LEVELS:
+        pipeline, text = at_optimisation_level(text, pipeline), None
+    elif text is not None and re.fullmatch(r"[\w-]*", text) and text not in PASSES:
+        raise UsageError(
+            f"--pipeline wants {', '.join(OPTIMISATION_LEVELS)} or the names of passes, found '{text}'"
+        )
     if getattr(arguments, "no_optimize", False):
-        pipeline = replace(pipeline, optimize=False)
+        pipeline = at_optimisation_level("O0", pipeline)
     if getattr(arguments, "disable_pass", None):
         pipeline = replace(pipeline, disabled=(*pipeline.disabled, *arguments.disable_pass))
-    return replace(options, pipeline=pipeline, pipeline_text=getattr(arguments, "pipeline", None))
+    return replace(options, pipeline=pipeline, pipeline_text=text)
 
 
 def _parse_dims(texts: Sequence[str]) -> dict[str, int]:
     dims: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
-        if not equals or not name or not value.isdecimal():
+        if not equals or not name or not re.fullmatch(r"[0-9]{1,18}", value):
             raise UsageError(f"--dim wants NAME=N with a whole number N, found '{text}'")
         if dims.setdefault(name, int(value)) != int(value):
             raise UsageError(f"--dim gives '{name}' two values, {dims[name]} and {value}")
@@ -102,8 +123,9 @@ def _parse_dims(texts: Sequence[str]) -> dict[str, int]:
 
 
 def compile_with_progress(
-    arguments: argparse.Namespace, compilation: Compilation, target: Level
+    arguments: argparse.Namespace, compilation: Compilation, target: Level | None
 ) -> Compilation:
+    """`compile_model`, with a sign of life on a terminal."""
     from mlopt.compilation import compile_model
 
     with progress(f"compiling {arguments.model}"):
@@ -120,8 +142,7 @@ def finish(
     from mlopt.files import write_text
     from mlopt.report import build_report
 
-    if arguments.remarks is not None:
-        _print_remarks(arguments.remarks, compilation)
+    _print_remarks(arguments.remarks, compilation)
     if arguments.verbose:
         for result in compilation.passes:
             changed = "changed" if result.changed else "unchanged"
@@ -130,22 +151,23 @@ def finish(
         report = build_report(compilation, executable)
         for section, values in figures.items():
             report.setdefault(section, {}).update(values)
-        write_text(arguments.report, json.dumps(report, indent=2) + "\n")
+        write_text(arguments.report, json.dumps(report, indent=2, allow_nan=False) + "\n")
         say(arguments, f"wrote {arguments.report}")
 
 
-def _print_remarks(kinds: str, compilation: Compilation) -> None:
-    from mlopt.diagnostics import print_diagnostic
+def remark_kinds(text: str) -> tuple[str, ...]:
+    """The kinds that `--remarks` lists."""
+    kinds = tuple(text.split(","))
+    for kind in kinds:
+        if kind not in REMARK_KINDS:
+            raise argparse.ArgumentTypeError(f"expected some of {','.join(REMARK_KINDS)}, found '{kind}'")
+    return kinds
 
-    known = {"passed": "fused", "missed": "not fused", "analysis": ""}
-    wanted = kinds.split(",")
-    for kind in wanted:
-        if kind not in known:
-            raise UsageError(f"--remarks takes {', '.join(known)}, found '{kind}'")
+
+def _print_remarks(kinds: Sequence[str], compilation: Compilation) -> None:
     for remark in compilation.ctx.remarks:
-        missed = remark.message.startswith("not ")
-        if ("missed" if missed else "passed") in wanted:
-            print_diagnostic(remark, file=sys.stderr)
+        if ("missed" if remark.message.startswith("not ") else "passed") in kinds:
+            print_diagnostic(remark)
 
 
 def say(arguments: argparse.Namespace, text: str, always: bool = False) -> None:

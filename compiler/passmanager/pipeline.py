@@ -11,7 +11,7 @@ The anchor is the name of the operation that the elements run on, or `any`. Spac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -37,6 +37,15 @@ class Pipeline:
     def __str__(self) -> str:
         """The pipeline as text, every option with its value; `parse_pipeline` reads it back."""
         return f"{self.anchor}({','.join(map(element_text, self.elements))})"
+
+    def without(self, names: Collection[str]) -> Pipeline:
+        """The pipeline without the passes of these names, nested ones included."""
+        kept = (
+            element.without(names) if isinstance(element, Pipeline) else element
+            for element in self.elements
+            if isinstance(element, Pipeline) or element.name not in names
+        )
+        return Pipeline(self.anchor, tuple(kept))
 
 
 def element_text(element: Pass | Pipeline) -> str:

@@ -28,13 +28,13 @@ def statistics(
         [onnx.ValueInfoProto(name=name) for name in outputs.split()],
         [numpy_helper.from_array(np.zeros(1, np.float32), name) for name in constants.split()],
     )
-    return imported_statistics(graph, kinds)
+    return imported_statistics(graph, {"x": (F32, (1,)), **kinds})
 
 
 def test_a_chain_has_two_tensors_alive_and_its_output_is_not_counted():
-    kinds = dict.fromkeys("abcy", (F32, (16,)))  # 64 bytes each
+    kinds = dict.fromkeys("xabcy", (F32, (16,)))  # 64 bytes each
     found = statistics(["Relu x -> a", "Relu a -> b", "Relu b -> c", "Relu c -> y"], "y", kinds)
-    assert found == ImportedStatistics(4, 192, 128, {"Relu": 4})
+    assert found == ImportedStatistics(4, 192, 128, 8 * 64, {"Relu": 4})
 
 
 def test_each_tensor_takes_a_multiple_of_64_bytes():
@@ -73,3 +73,11 @@ def test_a_tensor_that_nothing_reads_lives_at_its_node_only():
     kinds = dict.fromkeys("aby", (F32, (16,)))
     found = statistics(["Relu x -> a", "Relu x -> b", "Relu b -> y"], "y", kinds)
     assert (found.no_reuse_bytes, found.max_live_bytes) == (128, 64)
+
+
+def test_traffic_is_what_each_node_reads_and_writes():
+    """Operands once each; views, constants and shape arithmetic cost nothing; sizes are not rounded."""
+    kinds: dict[str, TensorKind] = dict.fromkeys("xavsy", (F32, (17,))) | {"n": (I64, (1,)), "y": (F32, (3,))}
+    nodes = ["Mul x x -> a", "Reshape a n -> v", "Add v w -> s", "Shape s -> n", "Slice s n n -> y"]
+    found = statistics(nodes, "y", kinds, "w")
+    assert found.traffic_bytes == (68 + 68) + (68 + 68) + (68 + 12)

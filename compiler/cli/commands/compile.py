@@ -14,6 +14,7 @@ from mlopt.cli.arguments import (
     finish,
     say,
 )
+from mlopt.cli.progress import progress
 
 
 def add_parser(commands: Commands) -> None:
@@ -29,8 +30,7 @@ def add_parser(commands: Commands) -> None:
     command.add_argument(
         "--to",
         choices=("graph", "kernel", "memref"),
-        default="memref",
-        help="the level to stop at (default: memref)",
+        help="the level to stop at (default: memref, or where the passes of --pipeline end)",
     )
     add_pipeline_options(command)
 
@@ -39,14 +39,15 @@ def run(arguments: argparse.Namespace) -> int:
     """`mlopt compile`."""
     from mlopt.compilation import load_model
     from mlopt.files import check_writable
-    from mlopt.save import save_model
+    from mlopt.save import check_model_path, save_model
 
-    for path in (arguments.output, arguments.report):
-        if path is not None:
-            check_writable(path)
-    compilation = compile_with_progress(
-        arguments, load_model(arguments.model, compile_options(arguments)), arguments.to
-    )
+    check_model_path(arguments.output)
+    if arguments.report is not None:
+        check_writable(arguments.report)
+    options = compile_options(arguments)
+    with progress(f"loading {arguments.model}"):
+        compilation = load_model(arguments.model, options)
+    compile_with_progress(arguments, compilation, arguments.to)
     save_model(compilation.module, compilation.ctx.weights, arguments.output)
     say(arguments, f"wrote {arguments.output}")
     finish(arguments, compilation, None, {})

@@ -25,12 +25,11 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`mlopt import`."""
     from mlopt.compilation import load_model
-    from mlopt.files import check_writable
-    from mlopt.save import save_model
+    from mlopt.save import check_model_path, save_model
 
-    if Path(arguments.model).suffix == ".mlir":
+    if arguments.model.suffix == ".mlir":
         raise UsageError(f"'mlopt import' takes an ONNX model, found '{arguments.model}'")
-    check_writable(arguments.output)
+    check_model_path(arguments.output)
     with progress(f"importing {arguments.model}"):
         compilation = load_model(arguments.model, compile_options(arguments))
     save_model(compilation.module, compilation.ctx.weights, arguments.output)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from mlopt.cli.arguments import (
     Commands,
@@ -20,6 +19,12 @@ from mlopt.cli.arguments import (
 )
 from mlopt.cli.progress import progress
 from mlopt.diagnostics import InputError, Place
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mlopt.compare import Comparison
+    from mlopt.interpreter.memref import TensorSpec
 
 
 def add_parser(commands: Commands) -> None:
@@ -35,9 +40,9 @@ def add_parser(commands: Commands) -> None:
     command.add_argument("--outputs", type=Path, help="the .npz file to write the outputs to")
     command.add_argument("--check", type=Path, metavar="REF.npz", help="compare the outputs with these")
     command.add_argument(
-        "--rtol", type=float, help="allowed error relative to the largest |reference| (1e-4)"
+        "--rtol", type=tolerance, help="allowed error relative to the largest |reference| (default: 1e-4)"
     )
-    command.add_argument("--atol", type=float, help="allowed absolute error (1e-6)")
+    command.add_argument("--atol", type=tolerance, help="allowed absolute error (default: 1e-6)")
     command.add_argument("--engine", choices=("numpy",), default="numpy", help="what executes the model")
     command.add_argument(
         "--poison", action="store_true", help="fill dead memory, to show that nothing reads it"
@@ -45,10 +50,20 @@ def add_parser(commands: Commands) -> None:
     add_pipeline_options(command)
 
 
+def tolerance(text: str) -> float:
+    """A number of at least 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
+    return value
+
+
 def run(arguments: argparse.Namespace) -> int:
     """`mlopt run`."""
     from mlopt.arrays import read_npz, write_npz
-    from mlopt.compare import DEFAULT_ATOL, DEFAULT_RTOL, compare_all
     from mlopt.compilation import load_model
     from mlopt.files import check_writable
     from mlopt.running import load_executable, run_once, seeded_inputs, traced_peak
@@ -56,56 +71,75 @@ def run(arguments: argparse.Namespace) -> int:
     for path in (arguments.outputs, arguments.report):
         if path is not None:
             check_writable(path)
+    options = compile_options(arguments)
     inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
     want = read_npz(arguments.check, "out") if arguments.check else None
     with progress(f"loading {arguments.model}"):
-        compilation = load_model(arguments.model, compile_options(arguments), inputs=inputs)
-    compilation = compile_with_progress(arguments, compilation, "memref")
+        compilation = load_model(arguments.model, options, inputs=inputs)
+    compile_with_progress(arguments, compilation, "memref")
     loaded = load_executable(compilation)
+    if want is not None:
+        check_names(loaded.executable.outputs, want, arguments.check)
     if inputs is None:
         inputs = seeded_inputs(loaded.executable)
         say(arguments, "no --inputs: running on seeded random inputs of the declared shapes", always=True)
     with progress("running"):
         result = run_once(loaded.executable, inputs)
-    if arguments.outputs is not None:
-        write_npz(arguments.outputs, result.outputs)
-        say(arguments, f"wrote {arguments.outputs}")
     figures: dict[str, Any] = {"time": {"load_s": loaded.seconds, "run_s": result.seconds}}
     if arguments.report is not None:
         figures["memory"] = {"run_traced_peak_bytes": traced_peak(loaded.executable, inputs)}
+    if arguments.outputs is not None:
+        write_npz(arguments.outputs, result.outputs)
+        say(arguments, f"wrote {arguments.outputs}")
     passed = True
     if want is not None:
-        check_names(result.outputs, want, arguments.check)
-        comparisons = compare_all(
-            result.outputs,
-            want,
-            rtol=DEFAULT_RTOL if arguments.rtol is None else arguments.rtol,
-            atol=DEFAULT_ATOL if arguments.atol is None else arguments.atol,
-        )
-        for comparison in comparisons:
-            verdict = "ok" if comparison.passed else f"FAILED: {comparison.reason}"
-            print(
-                f"{comparison.name}: largest absolute error {comparison.max_abs_error:.3g}, "
-                f"relative {comparison.max_rel_error:.3g}: {verdict}"
-            )
+        comparisons = check(arguments, result.outputs, want)
         passed = all(comparison.passed for comparison in comparisons)
-        figures["check"] = {
-            "max_abs_error": max(comparison.max_abs_error for comparison in comparisons),
-            "max_rel_error": max(comparison.max_rel_error for comparison in comparisons),
-        }
+        figures["check"] = errors(comparisons)
     elif arguments.outputs is None:
         summarise(arguments, result.outputs)
     finish(arguments, compilation, loaded.executable, figures)
     return 0 if passed else 1
 
 
-def check_names(outputs: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], path: Path) -> None:
-    missing = [name for name in outputs if name not in want]
-    if missing:
-        found = ", ".join(want) or "nothing"
-        raise InputError(f"no reference for output '{missing[0]}', found {found}", place=Place(str(path)))
+def check_names(outputs: Sequence[TensorSpec], want: Mapping[str, np.ndarray], path: Path) -> None:
+    """Raise `InputError` unless the file of references has one for every output."""
+    for spec in outputs:
+        if spec.name not in want:
+            found = ", ".join(f"'{name}'" for name in want) or "none"
+            raise InputError(
+                f"expected a reference for output '{spec.name}', found {found}", place=Place(str(path))
+            )
+
+
+def check(
+    arguments: argparse.Namespace, outputs: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]
+) -> list[Comparison]:
+    """Compare the outputs with their references and print the errors of each."""
+    from mlopt.compare import DEFAULT_ATOL, DEFAULT_RTOL, compare_all
+
+    rtol = DEFAULT_RTOL if arguments.rtol is None else arguments.rtol
+    atol = DEFAULT_ATOL if arguments.atol is None else arguments.atol
+    comparisons = compare_all(outputs, want, rtol=rtol, atol=atol)
+    for comparison in comparisons:
+        verdict = "ok" if comparison.passed else f"FAILED: {comparison.reason}"
+        print(
+            f"{comparison.name}: largest absolute error {comparison.max_abs_error:.3g}, "
+            f"relative {comparison.max_rel_error:.3g}: {verdict}"
+        )
+    return comparisons
+
+
+def errors(comparisons: Sequence[Comparison]) -> dict[str, float | None]:
+    """The largest errors over all outputs; None where there is no finite number, which JSON could not hold."""
+    largest = {
+        "max_abs_error": max((comparison.max_abs_error for comparison in comparisons), default=0.0),
+        "max_rel_error": max((comparison.max_rel_error for comparison in comparisons), default=0.0),
+    }
+    return {name: value if math.isfinite(value) else None for name, value in largest.items()}
 
 
 def summarise(arguments: argparse.Namespace, outputs: Mapping[str, np.ndarray]) -> None:
+    """Say what came out, where nothing else shows it."""
     for name, array in outputs.items():
         say(arguments, f"{name}: {array.dtype} {list(array.shape)}")

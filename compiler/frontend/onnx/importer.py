@@ -238,6 +238,7 @@ def _statistics_attribute(statistics: ImportedStatistics) -> DictionaryAttr:
             "ops": number(statistics.ops),
             "no_reuse_bytes": number(statistics.no_reuse_bytes),
             "max_live_bytes": number(statistics.max_live_bytes),
+            "traffic_bytes": number(statistics.traffic_bytes),
             "by_name": DictionaryAttr({name: number(n) for name, n in statistics.by_name.items()}),
         }
     )
