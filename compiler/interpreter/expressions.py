@@ -157,8 +157,9 @@ class Store:
 class Structured:
     """A `linalg` op: for every point of the box `extents`, `stores[j] = yields[j]`.
 
-    `initial[j]` is the expression that reads what `stores[j]` holds so far. `reductions` are the dimensions that the
-    op declares as reductions; their order is the order of the accumulation.
+    `initial[j]` is the expression that reads what `stores[j]` holds so far. `reductions` are the dimensions of
+    more than one position (or none) that the op declares as reductions, or that no output has; their order is the
+    order of the accumulation.
     """
 
     op: Operation

@@ -99,12 +99,11 @@ def _emit(
     if not sequential:
         Kernel(builder.memory, form.extents, outs, form.yields, binding).emit(builder, scratch)
         return False
-    declared = frozenset(d for d in form.reductions if form.extents[d] > 1)
-    as_loops = form if sequential == declared else _with_reductions(form, sequential)
+    as_loops = form if sequential == form.reductions else _with_reductions(form, sequential)
     reduction = as_reduction(form, 0) if len(form.stores) == 1 and as_loops is form else None
     if reduction is not None:
         contraction = as_contraction(form)
-        if contraction is not None and outs[0].dtype != np.bool_ and _has_inner_product(form):
+        if contraction is not None and outs[0].dtype != np.bool_:
             emit_contraction(builder, scratch, binding, form, contraction, outs[0], fill)
             return False
         if not is_windowed(form, reduction.element) and _points(form) > _FEW_POINTS:
@@ -120,7 +119,7 @@ def _emit(
 
 def _sequential_dims(form: Structured, outs: list[View]) -> frozenset[int]:
     """Dimensions that can't be executed at once: reductions, and those along which outputs meet themselves."""
-    sequential = {d for d in form.reductions if form.extents[d] > 1}
+    sequential = set(form.reductions)
     for out in outs:
         for dim in range(form.rank):
             kept = [d for d in range(form.rank) if d not in sequential]
@@ -139,10 +138,6 @@ def _points(form: Structured) -> int:
     return math.prod(form.extents[d] for d in form.reductions)
 
 
-def _has_inner_product(form: Structured) -> bool:
-    return _points(form) > 1
-
-
 def _isolate(
     builder: PlanBuilder, scratch: Scratch, binding: Memrefs, form: Structured, outs: list[View]
 ) -> None:
@@ -153,9 +148,7 @@ def _isolate(
             continue
         source = binding.memref(expr.source)
         read = source
-        in_place = (
-            isinstance(expr, Read) and not expr.bounds and all(form.extents[d] == 1 for d in form.reductions)
-        )
+        in_place = isinstance(expr, Read) and not expr.bounds and not form.reductions
         if isinstance(expr, Read) and not expr.bounds:
             read = source.over(expr.index, form.extents)
         if not any(may_overlap(read, out) and not (in_place and same_elements(read, out)) for out in outs):

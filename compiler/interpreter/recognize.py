@@ -101,7 +101,7 @@ def recognize(op: Operation) -> Structured:
     return Structured(
         op,
         extents,
-        frozenset(d for d in range(rank) if d in reductions or (d not in used and extents[d] != 1)),
+        frozenset(d for d in range(rank) if extents[d] != 1 and (d in reductions or d not in used)),
         tuple(stores),
         tuple(initial),
         tuple(yields),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -183,47 +185,55 @@ def test_convolution(case: tuple[int, ...]) -> None:
     np.testing.assert_allclose(got, conv_by_hand(x, w, stride, pad), rtol=1e-4, atol=1e-4)
 
 
-def test_any_amount_of_scratch_gives_the_same_convolution() -> None:
-    """The workspace from what the engine says it needs at least, up to what it prefers, in steps."""
-    case = (1, 8, 8, 64, 3, 1, 1, 1)
-    text = conv_module(*case)
-    header, body = text.split("{\n", 1)
-    parsed = parse_module(text, make_context())
-    (main,) = parsed.ops
+def with_workspace(text: str, size: int) -> str:
+    """The same module with the body of @main in a function that has a workspace of `size` bytes in an arena."""
+    header, body = text.split(") {\n", 1)
+    arguments = re.findall(r"(%\w+): (memref<[^>]*>) (\{[^}]*\})", header)
+    arena = f"memref<{size}xi8>"
+    types = ", ".join(type_ for _, type_, _ in arguments)
+    main = ", ".join(f"{name}: {type_} {attributes}" for name, type_, attributes in arguments)
+    inner = ", ".join(f"{name}: {type_}" for name, type_, _ in arguments)
+    return f"""func.func @main(%arena: {arena} {{mlopt.arena}}, {main}) {{
+%o = arith.constant 0 : index
+%ws = memref.view %arena[%o][] {{mlopt.workspace}} : {arena} to {arena}
+func.call @body({", ".join(name for name, _, _ in arguments)}, %ws) : ({types}, {arena}) -> ()
+return
+}}
+func.func private @body({inner}, %ws: {arena} {{mlopt.workspace}}) {{
+{body}"""
+
+
+SCRATCH_CASES = {
+    "convolution": conv_module(1, 8, 8, 64, 3, 1, 1),
+    "strided": conv_module(2, 3, 8, 65, 7, 2, 3),
+    "depthwise": conv_module(1, 24, 24, 30, 3, 1, 1, 24),
+    "accumulate": einsum_module("mk,kn->mn", {"m": 70, "k": 40, "n": 300}, None),
+    "rearranged": einsum_module("mkb,bkn->mnb", {"m": 30, "k": 40, "n": 70, "b": 5}, "1.0"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCRATCH_CASES))
+def test_any_amount_of_scratch_will_do(name: str) -> None:
+    """From what the engine says it needs at least up to what it prefers: nothing more is taken, the result stays."""
+    text = SCRATCH_CASES[name]
+    (main,) = parse_module(text, make_context()).ops
     need = NumpyTarget().scratch_need(main)  # type: ignore[arg-type]
     assert 0 < need.minimum < need.preferred
-    x, w = normal(1, 1, 8, 64, 64), normal(1, 8, 8, 3, 3)
-    results: list[np.ndarray] = []
-    for size in (need.minimum, need.minimum * 2 + 64, need.preferred // 2, need.preferred):
-        size = -(-size // 64) * 64
-        arena = f"memref<{size}xi8>"
-        types = {
-            "%x": "memref<1x1x8x64x64xf32>",
-            "%w": "memref<1x8x8x3x3xf32>",
-            "%y": "memref<1x1x8x64x64xf32>",
-        }
-        signature = ", ".join(types.values())
-        function = "func.func private @conv(" + ", ".join(f"{v}: {t}" for v, t in types.items())
-        function += f", %ws: {arena} {{mlopt.workspace}}) {{\n{body}"
-        called = (
-            "%o = arith.constant 0 : index\n"
-            f"%ws = memref.view %arena[%o][] {{mlopt.workspace}} : {arena} to {arena}\n"
-        )
-        called += f"func.call @conv(%x, %w, %y, %ws) : ({signature}, {arena}) -> ()"
-        whole = module(
-            called,
-            inputs={"x": types["%x"]},
-            weights={"w": types["%w"]},
-            outputs={"y": types["%y"]},
-            arena=size,
-            functions=function,
-        )
-        executable = load(whole, {"w": w})
+    reference = load(text, _weights(text))
+    arrays = {spec.name: RNG.standard_normal(spec.shape).astype(np.float32) for spec in reference.inputs}
+    want = reference.run(arrays)["y"]
+    for size in (need.minimum, need.minimum + 64, (need.minimum + need.preferred) // 2, need.preferred):
+        executable = load(with_workspace(text, -(-size // 64) * 64), _weights(text))
         assert executable.engine_scratch_bytes == 0
-        results.append(executable.run({"x": x})["y"])
-    assert header
-    for result in results:
-        np.testing.assert_allclose(result, conv_by_hand(x, w, 1, 1), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(executable.run(arrays)["y"], want, rtol=1e-5, atol=1e-4)
+
+
+def _weights(text: str) -> dict[str, np.ndarray]:
+    found = re.search(r"%w: memref<([\dx]+)xf32> \{mlopt.weight", text)
+    if found is None:
+        return {}
+    shape = [int(n) for n in found[1].split("x")]
+    return {"w": np.sin(np.arange(np.prod(shape), dtype=np.float32)).reshape(shape)}
 
 
 def typed_contraction(kind: str, out: str, widen: str) -> str:
@@ -358,6 +368,11 @@ def test_reduction(name: str, init: str, kind: str, ufunc: np.ufunc, over: str) 
     got = run(reduction_module(name, None, kind, over, x.shape), {"x": x, "c": start})["y"]
     want = ufunc(start, ufunc.reduce(x, axis=axes, dtype=x.dtype))
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_reduction_over_one_position_still_starts_from_its_fill() -> None:
+    got = run(reduction_module("addf", "5.0", "f32", "b", (3, 1)), {"x": np.float32([[1], [2], [3]])})["y"]
+    np.testing.assert_array_equal(got, [6, 7, 8])
 
 
 def test_maximum_propagates_nan_and_a_fill_that_is_not_the_identity_counts() -> None:
