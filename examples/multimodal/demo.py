@@ -2,83 +2,106 @@
 
     python examples/multimodal/demo.py
     python examples/multimodal/demo.py --set enable_fusion=false
+
+The switches are those of the configuration: enable_fusion, enable_inplace (true or false), memory_reuse_strategy
+(none, conservative or aggressive).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import make_model
 import numpy as np
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 import mlopt
-from mlopt.compare import compare
-from mlopt.diagnostics import Severity
+from mlopt.cli.guard import guarded
+from mlopt.compare import Comparison, compare
+from mlopt.dialects.kernel import LaunchOp
+from mlopt.files import write_text
+from mlopt.ir.locations import node_names
 from mlopt.options import apply_config
 
 HERE = Path(__file__).parent
-REPEAT = 20
+REPEAT = 10
+LEVELS = ("graph", "kernel", "memref")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    return guarded(lambda: _main(argv), program="demo.py")
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", type=Path, default=HERE / "config.json", help="the model's configuration")
-    parser.add_argument("--output", type=Path, default=Path("demo_output"), help="folder for the model and its IR")
+    parser.add_argument(
+        "--output", type=Path, default=Path("demo_output"), help="folder for the model and its IR"
+    )
     parser.add_argument(
         "--set",
+        type=_setting,
         action="append",
         default=[],
         metavar="SWITCH=VALUE",
-        help="override a switch of the configuration: enable_fusion, enable_inplace, memory_reuse_strategy",
+        help="override a switch of the configuration",
     )
-    arguments = parser.parse_args()
-    try:
-        run(arguments.config, arguments.output, dict(item.split("=", 1) for item in arguments.set))
-    except mlopt.MloptError as error:
-        print(f"{f'{error.place}: ' if error.place else ''}error: {error.message}", file=sys.stderr)
-        return error.exit_code
+    arguments = parser.parse_args(argv)
+    run(arguments.config, arguments.output, dict(arguments.set))
     return 0
 
 
-def run(config_path: Path, output: Path, overrides: dict[str, str]) -> None:
-    """Write the model, compile it twice, run both, print the table, and leave the IR of each level in `output`."""
-    console = Console()
-    config = make_model.load_config(config_path)
-    switches = config["optimization"] | {name: _value(text) for name, text in overrides.items()}
+def _setting(text: str) -> tuple[str, bool | str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"expected SWITCH=VALUE, found '{text}'")
+    return name, {"true": True, "false": False}.get(value, value)
+
+
+def run(config_path: Path, output: Path, overrides: dict[str, Any]) -> None:
+    """Write the model, compile it twice, run both, print the table, and leave the IR of each level in `output`.
+
+    Raises `MloptError` for a wrong configuration or switch, and if the outputs of the two differ.
+    """
+    console = Console(highlight=False)
+    config = make_model.read_config(config_path)
+    options = apply_config({"optimization": config["optimization"]}, mlopt.CompileOptions(), config_path)
+    options = apply_config({"optimization": overrides}, options, Path("--set"))
     output.mkdir(parents=True, exist_ok=True)
     path = output / "multimodal.onnx"
     with console.status("writing the model"):
-        path.write_bytes(make_model.build(config).SerializeToString())
+        make_model.write(make_model.build(config), path)
 
     plain = mlopt.PipelineOptions(optimize=False, memory_reuse="none")
-    optimised = apply_config({"optimization": switches}, mlopt.CompileOptions(), config_path)
     with console.status("compiling, as imported and optimised"):
-        before = mlopt.compile(path, options=replace(mlopt.CompileOptions(), pipeline=plain))
-        after = mlopt.compile(path, options=optimised)
-    for level in ("graph", "kernel", "memref"):
-        (output / f"{level}.mlir").write_text(after.ir(level))
+        before = mlopt.compile(path, options=mlopt.CompileOptions(pipeline=plain))
+        after = mlopt.compile(path, options=options)
+    for level in LEVELS:
+        write_text(output / f"{level}.mlir", after.ir(level))
 
     inputs = make_inputs(before)
     with console.status("running"):
         want, got = before.run(inputs), after.run(inputs)
-        seconds_before, seconds_after = measure(before, after, inputs)
+        seconds = measure(before, after, inputs)
     differences = [compare(name, got[name], want[name]) for name in want]
 
-    console.print(build_table(before.report(), after.report(), seconds_before, seconds_after))
-    console.print(f"switches: {json.dumps(switches)}")
-    largest = max(difference.max_rel_error for difference in differences)
-    console.print(f"largest difference, optimised against imported: {largest:.2g} of the largest output")
+    console.print(build_table(before.report(), after.report(), seconds, differences))
+    switches = config["optimization"] | overrides
+    console.print("with " + " ".join(f"{name}={str(value).lower()}" for name, value in switches.items()))
+    print_memory(console, after.report()["memory"])
     print_fusions(console, after)
-    console.print(f"\nThe model and its IR at the three levels are in {output}/.")
+    console.print(f"\nThe model and its IR at the three levels are in {output}/.", soft_wrap=True)
     for difference in differences:
         if difference.reason is not None:
             raise mlopt.RunError(f"output '{difference.name}' {difference.reason}")
@@ -108,44 +131,67 @@ def measure(before: mlopt.Model, after: mlopt.Model, inputs: dict[str, np.ndarra
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def build_table(before: dict[str, Any], after: dict[str, Any], seconds_before: float, seconds_after: float) -> Table:
-    """The comparison as a table."""
+def build_table(
+    before: dict[str, Any],
+    after: dict[str, Any],
+    seconds: tuple[float, float],
+    differences: Sequence[Comparison],
+) -> Table:
+    """The comparison as a table of at most 80 columns."""
     table = Table(title="Multimodal example")
     for heading in ("", "as imported", "optimised", "ratio"):
-        table.add_column(heading, justify="left" if not heading else "right")
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
 
-    def row(name: str, first: float, second: float, form: str = "{:,}", ratio: bool = True) -> None:
-        table.add_row(name, form.format(first), form.format(second), f"{second / first:.2f}" if ratio and first else "")
+    def row(name: str, first: float, second: float, form: str = "{:,}") -> None:
+        ratio = f"{second / first:.2f}" if first else ""
+        table.add_row(name, form.format(first), form.format(second), ratio)
 
+    memory = before["memory"], after["memory"]
     row("operators", before["ops"]["imported"], after["ops"]["graph"])
     row("kernels run", before["ops"]["kernel_launches"], after["ops"]["kernel_launches"])
     row("kernel functions", before["ops"]["kernel_functions"], after["ops"]["kernel_functions"])
-    memory_before, memory_after = before["memory"], after["memory"]
-    imported = memory_before["imported_no_reuse_bytes"]
-    row("peak memory, imported without reuse → planned", imported, memory_after["arena_bytes"], "{:,} B")
-    row(
-        "peak memory, imported with reuse → planned",
-        memory_before["imported_max_live_bytes"],
-        memory_after["arena_bytes"],
-        "{:,} B",
-    )
-    row("of it workspaces", memory_before["workspace_bytes"], memory_after["workspace_bytes"], "{:,} B", ratio=False)
-    row("bytes through memory", before["traffic"]["bytes"], after["traffic"]["bytes"], "{:,} B")
-    row("time of a run", 1e3 * seconds_before, 1e3 * seconds_after, "{:.2f} ms")
+    table.add_section()
+    row("peak memory, no reuse", memory[0]["imported_no_reuse_bytes"], memory[1]["no_reuse_bytes"], "{:,} B")
+    row("peak memory, reuse", memory[0]["imported_max_live_bytes"], memory[1]["max_live_bytes"], "{:,} B")
+    row("peak memory, planned", memory[0]["arena_bytes"], memory[1]["arena_bytes"], "{:,} B")
+    row("  of it workspaces", memory[0]["workspace_bytes"], memory[1]["workspace_bytes"], "{:,} B")
+    row("bytes through memory", before["traffic"]["imported_bytes"], after["traffic"]["bytes"], "{:,} B")
+    table.add_section()
+    row("time of a run", 1e3 * seconds[0], 1e3 * seconds[1], "{:.2f} ms")
+    table.add_row("largest difference", "", f"{max(d.max_abs_error for d in differences):.2g}", "")
     return table
 
 
+def print_memory(console: Console, memory: dict[str, Any]) -> None:
+    """The planned arena against the imported model, whose own column is planned without any reuse."""
+    arena = memory["arena_bytes"]
+    console.print(
+        f"planned: {arena / memory['imported_no_reuse_bytes']:.2f} of the imported model without reuse, "
+        f"{arena / memory['imported_max_live_bytes']:.2f} of it with reuse"
+    )
+
+
 def print_fusions(console: Console, model: mlopt.Model) -> None:
-    """One line per fusion that happened."""
-    remarks = [remark for remark in model.compilation.ctx.remarks if remark.severity is Severity.REMARK]
-    fused = [remark for remark in remarks if remark.message.startswith("fused")]
-    console.print(f"\n{len(fused)} fusions:")
-    for remark in fused:
-        console.print(f"  {remark.message}", highlight=False)
+    """One line per kernel that several nodes of the model were fused into."""
+    fused = [
+        (launch.kernel_name.data, nodes)
+        for launch in model.compilation.levels["kernel"].walk()
+        if isinstance(launch, LaunchOp) and len(nodes := node_names(launch.location)) > 1
+    ]
+    console.print(f"\n{len(fused)} fusions:" if fused else "\nno fusions")
+    width = max((len(name) for name, _ in fused), default=0)
+    for name, nodes in fused:
+        console.print(Padding(f"{name:{width}}  {joined(nodes)}", (0, 0, 0, 2), expand=False))
 
 
-def _value(text: str) -> Any:
-    return {"true": True, "false": False}.get(text, text)
+def joined(nodes: Sequence[str]) -> str:
+    """Names of nodes, what they have in common written once: `vision/fc2: MatMul + Add`."""
+    paths = [node.split("/") for node in nodes]
+    shared = 0
+    while all(len(path) > shared + 1 and path[shared] == paths[0][shared] for path in paths):
+        shared += 1
+    rest = " + ".join("/".join(path[shared:]) for path in paths)
+    return f"{'/'.join(paths[0][:shared])}: {rest}" if shared else rest
 
 
 if __name__ == "__main__":
