@@ -80,11 +80,17 @@ def check_numbers(
 
 
 def check_module(
-    module: ModuleOp, inputs: Sequence[Array], context: CompilerContext, *, passes: Sequence[str] = BOTH
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    context: CompilerContext,
+    *,
+    passes: Sequence[str] = BOTH,
+    rtol: float = 0,
 ) -> dict[str, Array]:
     """Assert that passes keep every bit of the results, also when what is overwritten is overwritten indeed.
 
-    `module` is at the kernel level, and rewritten; its results are named by position. Returns them.
+    `module` is at the kernel level, and rewritten; its results are named by position. Returns them. `rtol` (of the
+    largest result) is for sums, which numpy adds up in an order that depends on how operands lie in memory.
     """
     want = evaluate(module, inputs, context)
     for name in passes:
@@ -92,13 +98,18 @@ def check_module(
         verify_module(module)
         for got in (evaluate(module, inputs, context), evaluate_in_place(module, inputs, context)):
             for position, value in enumerate(want):
-                np.testing.assert_array_equal(got[position], value, err_msg=f"result {position} after {name}")
-                if value.dtype.kind == "f":
-                    signs = np.signbit(got[position]) == np.signbit(value)
-                    assert np.all(signs | np.isnan(value)), (
-                        f"sign of a zero in result {position} after {name}"
-                    )
+                _assert_same(got[position], value, rtol, f"result {position} after {name}")
     return {f"result{i}": value for i, value in enumerate(want)}
+
+
+def _assert_same(got: Array, want: Array, rtol: float, message: str) -> None:
+    if rtol and want.dtype.kind == "f":
+        largest = np.max(np.abs(want), where=np.isfinite(want), initial=0)
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * largest, err_msg=message)
+        return
+    np.testing.assert_array_equal(got, want, err_msg=message)
+    if want.dtype.kind == "f":
+        assert np.all((np.signbit(got) == np.signbit(want)) | np.isnan(want)), f"sign of a zero in {message}"
 
 
 def evaluate(module: ModuleOp, inputs: Sequence[Array], context: CompilerContext) -> list[Array]:

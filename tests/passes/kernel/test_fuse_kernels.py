@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from mlopt.dialects.kernel import MapOp
 from mlopt.ir import node_names
 from tests.passes.kernel.support import FUSE, check_numbers, run_passes
 
@@ -358,6 +359,20 @@ def test_at_most_one_product_in_a_kernel() -> None:
     assert [message.rpartition(": ")[2] for message in result.missed()] == [
         "the launch would have two contractions"
     ]
+
+
+def test_nothing_is_computed_twice() -> None:
+    """exp(x), broadcast to rows, is one kernel with the sum, but is still evaluated once for each element of x."""
+    text = """
+      func.func @main(%x: tensor<3xf32>, %y: tensor<4x3xf32>) -> tensor<4x3xf32> {
+        %e = graph.exp %x : tensor<3xf32>
+        %s = graph.add %e, %y : (tensor<3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+        func.return %s : tensor<4x3xf32>
+      }"""
+    check_numbers(text, {"x": f32(3), "y": f32(4, 3)})
+    result = run_passes(text, *FUSE)
+    assert result.kernels == ["exp_add"]
+    assert [op.extents for op in result.module.walk() if isinstance(op, MapOp)] == [(3,), (4, 3)]
 
 
 def test_max_ops() -> None:

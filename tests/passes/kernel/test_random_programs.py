@@ -19,7 +19,8 @@ def test_numbers_stay(case: GraphCase) -> None:
     module = case.module.clone()
     load_pass("convert-graph-to-kernel")().run(context, module)
     verify_module(module)
-    check_module(module, list(case.inputs.values()), context)
+    sums = any(isinstance(op, ContractOp | ReduceOp) for op in module.walk())
+    check_module(module, list(case.inputs.values()), context, rtol=1e-5 if sums else 0)
     for launch in (op for op in module.walk() if isinstance(op, LaunchOp)):
         contractions = sum(isinstance(op, ContractOp) for op in launch.body.ops)
         reductions = sum(isinstance(op, ReduceOp) for op in launch.body.ops)
