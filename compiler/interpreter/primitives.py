@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Ref, Select
+from mlopt.interpreter.nodes import Cast, Compute, Leaf, Ref, Select
 from mlopt.interpreter.plan import Memory
 from mlopt.interpreter.views import View
 
@@ -452,8 +452,3 @@ def _compare_floats(b: NodeBuilder, predicate: int, x: Ref, y: Ref) -> Ref:
 
 
 _COMPARISONS: dict[str, _Operation] = {"arith.cmpi": _compare_integers, "arith.cmpf": _compare_floats}
-
-
-def node_operands(node: Node) -> tuple[Node, ...]:
-    """The nodes that a node reads."""
-    return tuple(ref.node for ref in node.operands)
