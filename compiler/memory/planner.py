@@ -59,10 +59,11 @@ def plan(buffers: Sequence[Buffer], strategy: Strategy = "aggressive") -> Plan:
         case "aggressive":
             offsets = _best_greedy(buffers, lower_bound)
     named = {buffer.id: offset for buffer, offset in zip(buffers, offsets, strict=True)}
-    return Plan(named, _height(buffers, offsets), lower_bound)
+    return Plan(named, height_of(buffers, offsets), lower_bound)
 
 
-def _height(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
+def height_of(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
+    """The bytes that buffers at these offsets reach up to; buffers of size zero reach nowhere."""
     return max(
         (offset + buffer.footprint for buffer, offset in zip(buffers, offsets, strict=True) if buffer.size),
         default=0,
@@ -140,12 +141,13 @@ def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
         neighbours[one].append(other)
         neighbours[other].append(one)
 
-    best, best_height = _separate(buffers), sum(buffer.footprint for buffer in buffers)
+    best = _separate(buffers)
+    best_height = height_of(buffers, best)
     best_order, best_fit = list(range(len(buffers))), False
     for key, fit in _ORDERS:
         order = sorted(range(len(buffers)), key=lambda index: (*key(buffers[index]), index))
         offsets = _place_in_order(buffers, neighbours, order, fit)
-        height = _height(buffers, offsets)
+        height = height_of(buffers, offsets)
         if height < best_height:
             best, best_height, best_order, best_fit = offsets, height, order, fit
         if best_height == lower_bound:
@@ -157,7 +159,7 @@ def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
         rest = [index for index in order if offsets[index] + buffers[index].footprint != height]
         order = top + rest
         offsets = _place_in_order(buffers, neighbours, order, best_fit)
-        height = _height(buffers, offsets)
+        height = height_of(buffers, offsets)
         if height < best_height:
             best, best_height = offsets, height
         if best_height == lower_bound:

@@ -96,6 +96,11 @@ def test_mixed_alignments() -> None:
         check_plan(buffers, result.offsets, result.height)
 
 
+def test_mixed_alignments_leave_no_gap_that_the_order_can_avoid() -> None:
+    """The 8 bytes first, then the 3: 11 bytes. In the given order it takes 16."""
+    assert plan([Buffer("a", 0, 1, 3, 1), Buffer("b", 0, 1, 8, 8)]).height == 11
+
+
 def test_empty_buffers_share_an_offset_and_do_not_overlap() -> None:
     buffers = buffers_of([("a", 0, 3, 0), ("b", 0, 3, 0), ("c", 0, 3, 4)])
     for strategy in STRATEGIES:

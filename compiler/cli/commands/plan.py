@@ -1,0 +1,133 @@
+"""`mlopt plan`: the buffer planner on its own, from CSV to CSV."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlopt.cli.arguments import Commands, say
+from mlopt.cli.bare import add_bare_command, natural
+from mlopt.cli.progress import progress
+from mlopt.diagnostics import UsageError
+
+if TYPE_CHECKING:
+    from mlopt.memory import Buffer
+    from mlopt.memory.search import SearchResult
+
+SEARCH_NODES = 400_000
+"""Nodes of `--effort search` without `--nodes`: 10 to 20 seconds on instances of a few hundred buffers."""
+
+DESCRIPTION = """\
+Place buffers with known lifetimes in one arena, as small as can be.
+
+BUFFERS.csv has the columns id, lower, upper and size: a buffer of SIZE bytes
+lives at the moments LOWER <= t < UPPER. OUT.csv has the same rows and the
+offset of each buffer. A column alignment may give every offset a unit (1).
+
+efforts:
+  fast    the best of several greedy plans
+  search  from there, search for smaller ones with a budget of nodes
+  exact   search until a plan is proved to be the smallest; this may take
+          for ever, if --nodes sets no end
+"""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the command to the command line."""
+    command = add_bare_command(
+        commands,
+        "plan",
+        run,
+        "place buffers with known lifetimes in one arena",
+        "mlopt plan buffers.csv -o planned.csv --capacity 1048576 --effort search",
+        description=DESCRIPTION,
+    )
+    command.add_argument("buffers", type=Path, metavar="BUFFERS.csv", help="the buffers to place")
+    command.add_argument(
+        "-o", dest="output", type=Path, metavar="OUT.csv", help="the file to write the plan to"
+    )
+    command.add_argument(
+        "--capacity",
+        type=natural,
+        metavar="N",
+        help="the bytes that there are: exit code 1 if no plan of this size is found",
+    )
+    command.add_argument(
+        "--effort", choices=("fast", "search", "exact"), default="fast", help="(default: fast)"
+    )
+    command.add_argument(
+        "--nodes",
+        type=natural,
+        metavar="N",
+        help=f"how many trials a search may make (search: {SEARCH_NODES}, exact: no end)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`mlopt plan`."""
+    from mlopt.files import check_writable
+    from mlopt.memory import check_plan
+    from mlopt.memory.csv_format import read_buffers, write_plan
+
+    if arguments.nodes is not None and arguments.effort == "fast":
+        raise UsageError("--nodes goes with --effort search or exact, found --effort fast")
+    if arguments.output is not None:
+        check_writable(arguments.output)
+    buffers = read_buffers(arguments.buffers)
+    with progress(f"planning {arguments.buffers}"):
+        result = plan_buffers(buffers.buffers, arguments.effort, arguments.nodes, arguments.capacity)
+    check_plan(buffers.buffers, result.plan.offsets, result.plan.height)
+    if arguments.output is not None:
+        write_plan(arguments.output, buffers, result.plan.offsets)
+        say(arguments, f"wrote {arguments.output}")
+    print_result(buffers.buffers, result)
+    if arguments.capacity is None:
+        return 0
+    print(f"capacity     {verdict(arguments.capacity, result)}")
+    return 0 if result.plan.height <= arguments.capacity else 1
+
+
+def plan_buffers(
+    buffers: Sequence[Buffer], effort: str, nodes: int | None, capacity: int | None
+) -> SearchResult:
+    """The plan of one effort; `search` stops as soon as `capacity` is reached."""
+    from mlopt.memory import plan
+    from mlopt.memory.search import SearchResult, search
+
+    match effort:
+        case "search":
+            return search(buffers, nodes=SEARCH_NODES if nodes is None else nodes, target=capacity or 0)
+        case "exact":
+            return search(buffers, nodes=nodes)
+        case _:
+            best = plan(buffers)
+            return SearchResult(best, best.lower_bound, 0)
+
+
+def print_result(buffers: Sequence[Buffer], result: SearchResult) -> None:
+    """The figures, one a line, in bytes."""
+    best = result.plan
+    print(f"buffers      {len(buffers)}, together {sum(buffer.footprint for buffer in buffers)} bytes")
+    print(f"height       {best.height}")
+    print(f"lower bound  {best.lower_bound} (max-live)")
+    if result.bound > best.lower_bound:
+        print(f"proved bound {result.bound} (search)")
+    if result.nodes:
+        print(f"nodes        {result.nodes}")
+    status = result.status
+    if best.height > result.bound:
+        gap = best.height - result.bound
+        status += f" {gap} bytes, {gap / result.bound:.2%}"
+    print(f"status       {status}")
+
+
+def verdict(capacity: int, result: SearchResult) -> str:
+    """Whether a capacity is reached, and if not, whether any plan could reach it."""
+    over = result.plan.height - capacity
+    if over <= 0:
+        return f"{capacity}: reached"
+    if result.bound > capacity:
+        return f"{capacity}: not reached, and no plan does: {result.bound} bytes are needed at least"
+    return f"{capacity}: not reached, {over} bytes are missing"

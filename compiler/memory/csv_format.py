@@ -1,0 +1,146 @@
+"""Buffers and plans as CSV files, in the format of MiniMalloc: `id,lower,upper,size` and, in a plan, `offset`.
+
+The first line names the columns, in any order. `lower` and `upper` are a half-open lifetime, `size` is in bytes. A
+column `alignment` may be there (1 without it). An `offset` column is what an earlier plan wrote: it is replaced.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlopt.diagnostics import InputError, Place
+from mlopt.files import write_text
+from mlopt.memory.buffers import Buffer
+
+REQUIRED = ("id", "lower", "upper", "size")
+OPTIONAL = ("alignment", "offset")
+
+MAX_DIGITS = 100
+"""Longer numbers are refused as a mistake; Python itself refuses to print numbers of more than 4300 digits."""
+
+
+@dataclass(frozen=True)
+class BufferTable:
+    """The rows of a CSV file as read, with the names of their columns, and the buffers that they mean."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    buffers: tuple[Buffer, ...]
+
+
+def read_buffers(path: Path) -> BufferTable:
+    """Read a CSV file of buffers.
+
+    `InputError`, with file and line, for a file that is missing or not UTF-8 text, columns that are missing, unknown or
+    named twice, rows with too few or too many fields, numbers that are none, and ids given twice.
+    """
+    lines = _records(path)
+    if not lines:
+        raise InputError(
+            f"expected a first line that names the columns, such as '{','.join(REQUIRED)}', found an empty file",
+            place=Place(str(path)),
+        )
+    line, header = lines[0]
+    columns = tuple(name.strip() for name in header)
+    _check_columns(columns, Place(str(path), line))
+    rows: list[tuple[str, ...]] = []
+    buffers: list[Buffer] = []
+    lines_of: dict[str, int] = {}
+    for line, fields in lines[1:]:
+        place = Place(str(path), line)
+        if len(fields) != len(columns):
+            raise InputError(
+                f"expected {len(columns)} fields ({', '.join(columns)}), found {len(fields)}", place=place
+            )
+        row = tuple(field.strip() for field in fields)
+        buffer = _buffer(dict(zip(columns, row, strict=True)), place)
+        if buffer.id in lines_of:
+            raise InputError(
+                f"expected every id once, found '{buffer.id}' again (first in line {lines_of[buffer.id]})",
+                place=place,
+            )
+        lines_of[buffer.id] = line
+        rows.append(row)
+        buffers.append(buffer)
+    return BufferTable(columns, tuple(rows), tuple(buffers))
+
+
+def write_plan(path: Path, table: BufferTable, offsets: Mapping[str, int]) -> None:
+    """Write the rows of `table` in their order with the offset (bytes) of each buffer in the last column."""
+    kept = [position for position, name in enumerate(table.columns) if name != "offset"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*(table.columns[position] for position in kept), "offset"])
+    for row, buffer in zip(table.rows, table.buffers, strict=True):
+        writer.writerow([*(row[position] for position in kept), offsets[buffer.id]])
+    write_text(path, text.getvalue())
+
+
+def table_of(buffers: Sequence[Buffer]) -> BufferTable:
+    """The table that a file of these buffers would give."""
+    rows = ((b.id, str(b.lower), str(b.upper), str(b.size), str(b.alignment)) for b in buffers)
+    return BufferTable((*REQUIRED, "alignment"), tuple(rows), tuple(buffers))
+
+
+def _records(path: Path) -> list[tuple[int, list[str]]]:
+    """The records that are not blank, each with the number of its last line."""
+    place = Place(str(path))
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError("expected a CSV file of buffers, found no such file", place=place) from None
+    except UnicodeDecodeError:
+        raise InputError("expected a CSV file of buffers, found no UTF-8 text", place=place) from None
+    except OSError as error:
+        raise InputError(f"can't read the buffers: {error.strerror or error}", place=place) from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        return [(reader.line_num, record) for record in reader if any(field.strip() for field in record)]
+    except csv.Error as error:
+        raise InputError(
+            f"expected a CSV record, found: {error}", place=Place(str(path), reader.line_num)
+        ) from None
+
+
+def _check_columns(columns: Sequence[str], place: Place) -> None:
+    found = ", ".join(f"'{name}'" for name in columns)
+    missing = [name for name in REQUIRED if name not in columns]
+    if missing:
+        raise InputError(f"expected a column '{missing[0]}', found {found}", place=place)
+    for position, name in enumerate(columns):
+        if name not in REQUIRED + OPTIONAL:
+            known = ", ".join(REQUIRED + OPTIONAL)
+            raise InputError(f"expected columns among {known}, found '{name}'", place=place)
+        if name in columns[:position]:
+            raise InputError(f"expected every column once, found '{name}' again", place=place)
+
+
+def _buffer(fields: Mapping[str, str], place: Place) -> Buffer:
+    if not fields["id"]:
+        raise InputError("expected an id, found an empty field", place=place)
+    lower, upper, size = (_number(fields, name, place) for name in REQUIRED[1:])
+    alignment = _number(fields, "alignment", place) if "alignment" in fields else 1
+    if lower >= upper:
+        raise InputError(f"expected lower < upper, found lower {lower} and upper {upper}", place=place)
+    if size < 0:
+        raise InputError(f"expected a size of at least 0, found {size}", place=place)
+    if alignment < 1:
+        raise InputError(f"expected an alignment of at least 1, found {alignment}", place=place)
+    return Buffer(fields["id"], lower, upper, size, alignment)
+
+
+def _number(fields: Mapping[str, str], name: str, place: Place) -> int:
+    text = fields[name]
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise InputError(f"expected a whole number as {name}, found '{text[:MAX_DIGITS]}'", place=place)
+    if len(text) > MAX_DIGITS:
+        raise InputError(
+            f"expected a whole number of at most {MAX_DIGITS} digits as {name}, found {len(text)}",
+            place=place,
+        )
+    return int(text)
