@@ -41,6 +41,7 @@ def _source_line(place: Place, sources: Mapping[str, str]) -> str:
         return ""
     text = sources.get(place.file)
     if text is None:
+        linecache.checkcache(place.file)
         return linecache.getline(place.file, place.line).rstrip("\n")
     lines = text.split("\n", place.line)
     return lines[place.line - 1] if place.line <= len(lines) else ""

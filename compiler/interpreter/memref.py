@@ -161,7 +161,9 @@ class Executable:
             raise VerifyFailure(f'there is no weight "{name}" in the weight store', place=place)
         array = self._weights.get(name)
         dtype = to_numpy_dtype(type_.element_type)
-        if array.shape != tuple(type_.get_shape()) or array.dtype.itemsize != dtype.itemsize:
+        # Integers are signless at this level: an unsigned weight is one of them.
+        same_type = array.dtype.name.removeprefix("u") == dtype.name.removeprefix("u")
+        if array.shape != tuple(type_.get_shape()) or not same_type:
             raise VerifyFailure(
                 f'weight "{name}" is {array.dtype}{list(array.shape)}, expected {type_}', place=place
             )
