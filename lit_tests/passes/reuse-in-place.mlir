@@ -1,5 +1,6 @@
 // RUN: mlopt-opt %s --pass-pipeline='builtin.module(convert-graph-to-kernel,fuse-kernels,reuse-in-place)' | filecheck %s
-// RUN: mlopt-opt %s --pass-pipeline='builtin.module(convert-graph-to-kernel,reuse-in-place)' --remarks 2>&1 | filecheck %s --check-prefix=APART
+// RUN: mlopt-opt %s --pass-pipeline='builtin.module(convert-graph-to-kernel,reuse-in-place)' | filecheck %s --check-prefix=APART
+// RUN: mlopt-opt %s --pass-pipeline='builtin.module(convert-graph-to-kernel,reuse-in-place)' --remarks -o %t 2>&1 | filecheck %s --check-prefix=REMARK
 
 // In a launch: the product is built in the result, and the map behind it overwrites it.
 // CHECK-LABEL: func.func @in_launch
@@ -60,5 +61,9 @@ func.func @loop(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
   func.return %y : tensor<4xf32>
 }
 
-// APART: remark: reused in place: 'softmax' overwrites '%m'
-// APART: remark: not reused in place: '%a' by 'neg': it, or what shares its memory, is also used by 'kernel.reshape'
+// REMARK: reuse-in-place.mlir:18:8: remark: reused in place: 'add' overwrites '%m'
+// REMARK: reuse-in-place.mlir:31:8: remark: reused in place: 'softmax' overwrites '%m'
+// REMARK: reuse-in-place.mlir:42:8: remark: not reused in place: '%x' by 'exp': it is an argument of the function
+// REMARK: reuse-in-place.mlir:44:8: remark: not reused in place: '%a' by 'neg': it, or what shares its memory, is also read by 'add'
+// REMARK: reuse-in-place.mlir:46:8: remark: reused in place: 'add' overwrites '%f'
+// REMARK: reuse-in-place.mlir:58:10: remark: reused in place: 'add' overwrites '%b'

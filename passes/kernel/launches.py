@@ -245,18 +245,25 @@ def erase_if_unused(value: SSAValue) -> None:
 
 
 def blocks_with_launches(root: Operation) -> Iterator[Block]:
-    """Every block outside launches that holds a launch: of functions and of control flow."""
-    pending = [block for region in root.regions for block in region.blocks]
+    """Every block outside launches that holds a launch, of functions and of control flow, outer ones first."""
+    pending = _blocks(root)
     while pending:
         block = pending.pop()
         found = False
+        nested: list[Block] = []
         for op in block.ops:
             if isinstance(op, LaunchOp):
                 found = True
             elif op.regions:
-                pending.extend(nested for region in op.regions for nested in region.blocks)
+                nested = [*_blocks(op), *nested]
+        pending.extend(nested)
         if found:
             yield block
+
+
+def _blocks(op: Operation) -> list[Block]:
+    """The blocks of an op, the first last."""
+    return [block for region in reversed(op.regions) for block in reversed(region.blocks)]
 
 
 def empty_like(value: SSAValue) -> tensor.EmptyOp:
