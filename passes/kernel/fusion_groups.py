@@ -112,12 +112,15 @@ def judge(producer: LaunchOp, consumer: LaunchOp, max_ops: int) -> Merge | NearM
 
     None if the two are of kinds that are never merged.
     """
-    rule = _rule(kind_of(producer), kind_of(consumer), _readers(producer, consumer))
-    if rule is None:
+    kinds = kind_of(producer), kind_of(consumer)
+    readers = _readers(producer, consumer)
+    rule = None if readers is None else _rule(*kinds, readers)
+    if readers is None or rule is None:
         return None
     obstacle = (
         _use_obstacle(producer, consumer)
-        or _read_obstacle(producer, consumer)
+        or _kind_obstacle(*kinds, producer, consumer)
+        or _read_obstacle(kinds[0], readers, consumer)
         or _size_obstacle(producer, consumer, max_ops)
     )
     if obstacle is not None:
@@ -147,15 +150,13 @@ def _readers(producer: LaunchOp, consumer: LaunchOp) -> list[tuple[StructuredOp,
     return readers
 
 
-def _rule(producer: Kind, consumer: Kind, readers: Sequence[tuple[StructuredOp, int]] | None) -> Rule | None:
+def _rule(producer: Kind, consumer: Kind, readers: Sequence[tuple[StructuredOp, int]]) -> Rule | None:
     """The rule that the kinds of two launches ask for, if any.
 
     A launch has at most one contraction, and no reduction beside it; a contraction never evaluates a map itself,
     which would be repeated for every product.
     """
-    if readers is None or Kind.OPAQUE in (producer, consumer):
-        return None
-    if any(isinstance(op, ContractOp) for op, _ in readers):
+    if Kind.OPAQUE in (producer, consumer) or any(isinstance(op, ContractOp) for op, _ in readers):
         return None
     match producer, consumer:
         case Kind.POINTWISE, Kind.POINTWISE:
@@ -184,35 +185,39 @@ def _use_obstacle(producer: LaunchOp, consumer: LaunchOp) -> str | None:
     return None
 
 
-def _read_obstacle(producer: LaunchOp, consumer: LaunchOp) -> str | None:
-    """What is wrong with how the consumer reads the producer's results."""
-    kinds = kind_of(producer), kind_of(consumer)
-    if Kind.POINTWISE is kinds[0]:
-        return None
-    if kinds == (Kind.CONTRACT, Kind.CONTRACT):
+def _kind_obstacle(kind: Kind, consumer_kind: Kind, producer: LaunchOp, consumer: LaunchOp) -> str | None:
+    """Why two launches that have something to merge are too much for one kernel."""
+    if kind is Kind.CONTRACT and consumer_kind is Kind.CONTRACT:
         return "the launch would have two contractions"
-    readers = _readers(producer, consumer) or []
+    rows = _row_shapes(producer) | _row_shapes(consumer)
+    if kind is Kind.ROWS and consumer_kind is Kind.ROWS and len(rows) > 1:
+        return f"'{consumer.kernel_name.data}' reduces other rows"
+    return None
+
+
+def _read_obstacle(kind: Kind, readers: Sequence[tuple[StructuredOp, int]], consumer: LaunchOp) -> str | None:
+    """What is wrong with how the consumer reads the results of a producer of that kind."""
+    if kind is Kind.POINTWISE:
+        return None
+    name = consumer.kernel_name.data
     accesses: set[Access] = set()
     for op, index in readers:
         read = reads_of(op)[index]
         shape = shape_of(read.value)
         if read.pad != NO_PAD or not read.access.is_injective or not read.access.covers(shape, op.extents):
-            return f"its result is not read element by element by '{consumer.kernel_name.data}'"
+            return f"its result is not read element by element by '{name}'"
         accesses.add(read.access.without_unit_dims(op.extents))
-        if kinds[0] is Kind.CONTRACT:
-            if not read.access.is_permutation(shape, op.extents):
-                return f"its result is broadcast by '{consumer.kernel_name.data}'"
-            if not _writes_whole_results(op, consumer):
-                return f"'{consumer.kernel_name.data}' puts its result together from several"
-    if kinds[0] is Kind.CONTRACT and len(accesses) > 1:
-        return f"its result is read in two orders by '{consumer.kernel_name.data}'"
-    if kinds == (Kind.ROWS, Kind.ROWS) and len(_row_shapes(producer) | _row_shapes(consumer)) > 1:
-        return f"'{consumer.kernel_name.data}' reduces other rows"
+        if kind is Kind.CONTRACT and not read.access.is_permutation(shape, op.extents):
+            return f"its result is broadcast by '{name}'"
+        if kind is Kind.CONTRACT and not _writes_all(op):
+            return f"'{name}' puts its result together from several"
+    if kind is Kind.CONTRACT and len(accesses) > 1:
+        return f"its result is read in two orders by '{name}'"
     return None
 
 
-def _writes_whole_results(op: StructuredOp, consumer: LaunchOp) -> bool:
-    """Whether a reader writes all of what it writes, so that it is no piece of a concatenation."""
+def _writes_all(op: StructuredOp) -> bool:
+    """Whether an op writes all of its outs, so that it makes no piece of a concatenation."""
     return all(
         access.covers(shape_of(out), op.extents) for access, out in zip(op.out_accesses, op.outs, strict=True)
     )

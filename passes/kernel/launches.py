@@ -154,15 +154,10 @@ def is_sole_user(user: Operation, value: SSAValue) -> bool:
 # Destination chains
 
 
-def destinations(op: DestinationStyle) -> Sequence[SSAValue]:
-    """The `outs` of an op in destination-passing style; `op.results[i]` overwrites `destinations(op)[i]`."""
-    return op.outs
-
-
 def tied_destination(value: SSAValue) -> SSAValue | None:
     """The destination that `value` overwrites, or None if it starts a chain."""
     if isinstance(value, OpResult) and isinstance(value.op, DestinationStyle):
-        return destinations(value.op)[value.index]
+        return value.op.outs[value.index]
     return None
 
 

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from mlopt.dialects.kernel import DestinationStyle, LaunchOp, ReshapeOp, StructuredOp
-from mlopt.passes.kernel.launches import destinations, is_empty
+from mlopt.passes.kernel.launches import is_empty
 
 
 @dataclass(eq=False)
@@ -98,7 +98,7 @@ class BlockLiveness:
             case tensor.InsertSliceOp():
                 self.unite(op.dest, op.result)
             case _ if isinstance(op, DestinationStyle):
-                for destination, result in zip(destinations(op), op.results, strict=True):
+                for destination, result in zip(op.outs, op.results, strict=True):
                     if not is_empty(destination):  # it has no contents, whoever else takes it
                         self.unite(destination, result)
             case _ if op.regions and not isinstance(op, LaunchOp | StructuredOp):

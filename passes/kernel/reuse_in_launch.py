@@ -24,8 +24,11 @@ from mlopt.passes.kernel.launches import (
 from mlopt.passes.kernel.liveness import BlockLiveness
 
 
-def reuse_in_launch(launch: LaunchOp) -> int:
-    """Update in place inside a launch where that is proved; returns how many maps now do."""
+def reuse_in_launch(launch: LaunchOp) -> tuple[int, bool]:
+    """Update in place inside a launch where that is proved.
+
+    Returns how many more maps do, and whether a result is now built in its out that was not.
+    """
     maps = 0
     pending = [launch.body]
     while pending:
@@ -34,9 +37,10 @@ def reuse_in_launch(launch: LaunchOp) -> int:
         for op in block.ops:
             if isinstance(op, scf.ForOp | scf.WhileOp | scf.IfOp):
                 pending.extend(nested for region in op.regions for nested in region.blocks)
+    built = False
     for value, argument in zip(launch.yielded, launch.out_args, strict=True):
-        _build_in(value, argument, launch.body)
-    return maps
+        built |= chain_of(value)[-1] is not argument and _build_in(value, argument, launch.body)
+    return maps, built
 
 
 def _reuse_in_block(block: Block) -> int:

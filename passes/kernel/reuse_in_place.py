@@ -39,7 +39,6 @@ from mlopt.ir.locations import place_of
 from mlopt.passes.kernel.fusion_groups import describe_use, name_of
 from mlopt.passes.kernel.launches import (
     blocks_with_launches,
-    destinations,
     drop_in,
     drop_read,
     erase_if_unused,
@@ -47,7 +46,7 @@ from mlopt.passes.kernel.launches import (
     is_empty,
     reads_of,
 )
-from mlopt.passes.kernel.liveness import BlockLiveness
+from mlopt.passes.kernel.liveness import AliasClass, BlockLiveness
 from mlopt.passes.kernel.reuse_in_launch import is_carried, reuse_in_launch
 from mlopt.passes.kernel.simplify_launch import merge_equal_ins, merge_equal_reads
 from mlopt.passmanager.base import Pass
@@ -74,6 +73,7 @@ class _BlockReuse:
         self.block = block
         self.ctx = ctx
         self.liveness = BlockLiveness(block)
+        self._checked: dict[AliasClass, int] = {}
 
     def run(self) -> bool:
         changed = False
@@ -82,9 +82,9 @@ class _BlockReuse:
             for op in launch.body.ops:
                 if isinstance(op, MapOp):
                     changed |= merge_equal_reads(op)
-            maps = reuse_in_launch(launch)
+            maps, built = reuse_in_launch(launch)
             self.ctx.count(ReuseInPlacePass.name, "maps-in-place", maps)
-            changed |= maps > 0
+            changed |= maps > 0 or built
             for position in range(len(launch.outs)):
                 changed |= self._reuse_operand(launch, position)
         return changed
@@ -115,17 +115,27 @@ class _BlockReuse:
 
     def _obstacle_outside(self, launch: LaunchOp, value: SSAValue) -> str | None:
         """Why the memory of an operand may not be overwritten by a launch, as seen from outside of it."""
-        for member in self.liveness.alias_class(value).members:
+        obstacle = self._pinned_alias(value)
+        if obstacle is not None:
+            return obstacle
+        now = self.liveness.position(launch)
+        if self.liveness.last_use(value) > now:
+            return f"it, or what shares its memory, is {self._later_use(value, now)}"
+        if sum(self.liveness.may_alias(operand, value) for operand in launch.operands) > 1:
+            return "the launch reads it, or what shares its memory, as another operand too"
+        return None
+
+    def _pinned_alias(self, value: SSAValue) -> str | None:
+        """Why the memory that a tensor may live in does not belong to this block, if so."""
+        aliases = self.liveness.alias_class(value)
+        # Members are only ever added at the end, so those found free once need no second look.
+        for member in aliases.members[self._checked.get(aliases, 0) :]:
             obstacle = self._pinned(member)
             if obstacle is not None:
                 return (
                     obstacle if member is value else f"it may share memory with {name_of(member)}: {obstacle}"
                 )
-        now = self.liveness.position(launch)
-        if self.liveness.last_use(value) > now:
-            return f"it, or what shares its memory, is {self._later_use(value, now)}"
-        if self._uses_in(launch, value) > 1:
-            return "the launch reads it, or what shares its memory, as another operand too"
+        self._checked[aliases] = len(aliases.members)
         return None
 
     def _pinned(self, value: SSAValue) -> str | None:
@@ -145,10 +155,6 @@ class _BlockReuse:
                 if self.liveness.is_after(use.operation, now):
                     return describe_use(use.operation)
         return "used later"
-
-    def _uses_in(self, launch: LaunchOp, value: SSAValue) -> int:
-        now = self.liveness.position(launch)
-        return sum(1 for _ in self.liveness.uses_at(value, now))
 
     def _overwrite(self, launch: LaunchOp, index: int, position: int) -> None:
         """Pass operand `index` as out `position`."""
@@ -185,7 +191,7 @@ def obstacle_inside(launch: LaunchOp, index: int, position: int) -> str | None:
     for use in liveness.uses_at(source, now):
         if use.operation is not writer or not isinstance(writer, MapOp):
             return "the launch reads it in another way while it writes the result"
-        written = destinations(writer).index(launch.out_args[position])
+        written = list(writer.outs).index(launch.out_args[position])
         read = reads_of(writer)[use.index]
         if read.pad != NO_PAD or read.access.without_unit_dims(writer.extents) != writer.out_accesses[
             written
@@ -207,7 +213,7 @@ def _first_writer(launch: LaunchOp, argument: SSAValue) -> MapOp | FillOp | None
 
 def _read_as_destination(op: MapOp, argument: SSAValue) -> None:
     """Let a map that reads its own destination, element by element, take the elements from the destination."""
-    position = destinations(op).index(argument)
+    position = list(op.outs).index(argument)
     while argument in op.ins:
         index = op.ins.index(argument)
         drop_read(op, index, op.body.args[len(op.ins) + position])
