@@ -13,7 +13,7 @@ CLASSES = 3
 def classifier(x: str = "x", y: str = "y", *, width: int = WIDTH) -> onnx.ModelProto:
     """`hidden = relu(x A + a); y = softmax((relu(hidden B + hidden)) C)` for `x` f32 [batch, 8].
 
-    `A` and `B` are weights of more than 64 elements, `a` and `C` (of `WIDTH` and 72 elements) one of each kind.
+    `a` is small enough to stand in the IR; the others are weights beside it.
     """
     weights = classifier_weights(width)
     nodes = [

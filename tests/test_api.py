@@ -1,0 +1,280 @@
+"""`import mlopt`: compile from a path, a `ModelProto` or text; run; look at the IR and the memory."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import mlopt
+import mlopt.model
+from mlopt.cli.main import main
+from mlopt.compilation import load_model
+from mlopt.save import save_model
+from tests.small_models import batch_of, classifier, classify
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    onnx.save(classifier(), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def assert_classifies(model: mlopt.Model, batch: int = 5) -> None:
+    x = batch_of(batch)
+    outputs = model.run({"x": x})
+    assert outputs.keys() == {"y"}
+    np.testing.assert_allclose(outputs["y"], classify(x), rtol=1e-5)
+
+
+# Compiling
+
+
+def test_from_a_path(path: Path) -> None:
+    assert_classifies(mlopt.compile(path, dims={"batch": 5}))
+    assert_classifies(mlopt.compile(str(path), inputs={"x": batch_of(5)}))
+
+
+def test_from_a_model_proto() -> None:
+    assert_classifies(mlopt.compile(classifier(), dims={"batch": 5}))
+
+
+@pytest.mark.parametrize("level", ["graph", "kernel", "memref"])
+def test_from_text(path: Path, level: str) -> None:
+    main(["compile", str(path), "--dim", "batch=5", "--to", level, "-o", str(path.with_name("c.mlir")), "-q"])
+    text = path.with_name("c.mlir").read_text()
+    weights = mlopt.CompileOptions(weights=path.with_name("c.safetensors"))
+    assert_classifies(mlopt.compile(text, options=weights))
+    assert_classifies(mlopt.compile(path.with_name("c.mlir")))
+
+
+def test_text_without_weights() -> None:
+    text = """func.func @main(%x: tensor<3xf32> {mlopt.name = "x"}) -> (tensor<3xf32> {mlopt.name = "y"}) {
+      %y = graph.relu %x : tensor<3xf32>
+      return %y : tensor<3xf32>
+    }"""
+    outputs = mlopt.compile(text).run({"x": np.array([-1, 0, 2], np.float32)})
+    assert outputs["y"].tolist() == [0, 0, 2]
+
+
+def test_options(path: Path) -> None:
+    plain = mlopt.PipelineOptions(optimize=False)
+    options = mlopt.CompileOptions(pipeline=plain, poison=True, dims={"batch": 5})
+    model = mlopt.compile(path, options=options)
+    assert_classifies(model)
+    assert model.report()["ops"]["kernel_launches"] == 9
+    # An argument adds to the options.
+    assert mlopt.compile(path, options=options, dims={"batch": 2}).inputs[0].shape == (2, 8)
+
+
+# Running
+
+
+def test_the_interface(path: Path) -> None:
+    model = mlopt.compile(path, dims={"batch": 5})
+    (x,), (y,) = model.inputs, model.outputs
+    assert (x.name, x.shape, x.dtype) == ("x", (5, 8), np.dtype(np.float32))
+    assert (y.name, y.shape, y.dtype) == ("y", (5, 3), np.dtype(np.float32))
+
+
+def test_outputs_into_the_caller_s_arrays(path: Path) -> None:
+    model = mlopt.compile(path, dims={"batch": 5})
+    y = np.zeros((5, 3), np.float32)
+    outputs = model.run({"x": batch_of(5)}, out={"y": y})
+    assert outputs["y"] is y
+    np.testing.assert_allclose(y, classify(batch_of(5)), rtol=1e-5)
+
+
+def test_outputs_of_earlier_runs_stay(path: Path) -> None:
+    model = mlopt.compile(path, dims={"batch": 5})
+    first = model.run({"x": batch_of(5, seed=1)})["y"]
+    kept = first.copy()
+    model.run({"x": batch_of(5, seed=2)})
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_other_shapes_are_compiled_when_first_met_and_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[object] = []
+
+    def counted(*arguments: object, **keywords: object) -> object:
+        loads.append(arguments)
+        return load_model(*arguments, **keywords)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(mlopt.model, "load_model", counted)
+    model = mlopt.compile(path, dims={"batch": 5})
+    for batch in (5, 2, 5, 2, 7, 5):
+        assert_classifies(model, batch)
+        assert model.inputs[0].shape == (batch, 8)
+    assert len(loads) == 3
+
+
+def test_versions_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one used longest ago goes first."""
+    monkeypatch.setattr(mlopt.model, "MAX_SPECIALISATIONS", 2)
+    loads: list[int] = []
+
+    def counted(*arguments: object, **keywords: object) -> object:
+        loads.append(1)
+        return load_model(*arguments, **keywords)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(mlopt.model, "load_model", counted)
+    model = mlopt.compile(path, dims={"batch": 1})
+    for batch, expected in ((2, 2), (1, 2), (3, 3), (1, 3), (2, 4)):
+        assert_classifies(model, batch)
+        assert len(loads) == expected
+
+
+def test_a_failed_run_changes_nothing(path: Path) -> None:
+    model = mlopt.compile(path, dims={"batch": 5})
+    for inputs in ({}, {"x": batch_of(5)[:, :7]}, {"x": batch_of(5).astype(np.float64)}, {"z": batch_of(5)}):
+        with pytest.raises(mlopt.InputError):
+            model.run(inputs)
+    assert model.inputs[0].shape == (5, 8)
+    assert_classifies(model)
+
+
+def test_a_second_concurrent_run_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = mlopt.compile(path, dims={"batch": 5})
+    entered, leave = threading.Event(), threading.Event()
+    run = model.executable.run
+
+    def slow(*arguments: object) -> object:
+        entered.set()
+        assert leave.wait(60)
+        return run(*arguments)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(model.executable, "run", slow)
+    thread = threading.Thread(target=model.run, args=({"x": batch_of(5)},))
+    thread.start()
+    assert entered.wait(60)
+    try:
+        with pytest.raises(mlopt.RunError, match="already running"):
+            model.run({"x": batch_of(5)})
+    finally:
+        leave.set()
+        thread.join()
+    assert_classifies(model)
+
+
+def test_two_models_run_at_the_same_time(path: Path) -> None:
+    """State is not shared: each has its own arena."""
+    models = [mlopt.compile(path, dims={"batch": 5}) for _ in range(2)]
+    results: dict[int, list[np.ndarray]] = {0: [], 1: []}
+
+    def work(index: int) -> None:
+        for _ in range(50):
+            results[index].append(models[index].run({"x": batch_of(5, seed=index)})["y"])
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for index, outputs in results.items():
+        assert len(outputs) == 50
+        for output in outputs:
+            np.testing.assert_allclose(output, classify(batch_of(5, seed=index)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "names", [("input:0", "a/b/output:0"), ("ü ü", "é\n"), ('"quoted"', "%1"), ("main", "arena")]
+)
+def test_names_of_any_characters(names: tuple[str, str], tmp_path: Path) -> None:
+    """From Python, and through every level as a file."""
+    x, y = names
+    model = mlopt.compile(classifier(x, y), dims={"batch": 5})
+    want = model.run({x: batch_of(5)})
+    assert list(want) == [y]
+    np.testing.assert_allclose(want[y], classify(batch_of(5)), rtol=1e-5)
+    for level, module in model.compilation.levels.items():
+        save_model(module, model.compilation.ctx.weights, tmp_path / f"{level}.mlir")
+        again = mlopt.compile(tmp_path / f"{level}.mlir").run({x: batch_of(5)})
+        np.testing.assert_array_equal(again[y], want[y])
+
+
+# Looking
+
+
+def test_the_levels(path: Path) -> None:
+    model = mlopt.compile(path, dims={"batch": 5})
+    assert "graph.softmax" in model.ir("graph") and "kernel." not in model.ir("graph")
+    assert "kernel.launch" in model.ir("kernel") and "linalg." not in model.ir("kernel")
+    assert "linalg.generic" in model.ir("memref") and "kernel.launch" not in model.ir("memref")
+    # The weights are names, not numbers.
+    assert '#mlopt.weight<"A">' in model.ir("graph")
+    assert 'mlopt.weight = "A"' in model.ir("memref")
+
+
+def test_levels_that_were_not_passed_through(path: Path) -> None:
+    main(
+        [
+            "compile",
+            str(path),
+            "--dim",
+            "batch=5",
+            "--to",
+            "kernel",
+            "-o",
+            str(path.with_name("c.mlir")),
+            "-q",
+        ]
+    )
+    model = mlopt.compile(path.with_name("c.mlir"))
+    assert "kernel.launch" in model.ir("kernel")
+    with pytest.raises(
+        mlopt.InputError, match=r"not compiled through level 'graph' \(levels kept: kernel, memref\)"
+    ):
+        model.ir("graph")
+
+
+def test_memory_and_report_follow_the_version_used_last(path: Path) -> None:
+    model = mlopt.compile(path, dims={"batch": 1})
+    small = model.memory.arena_bytes
+    model.run({"x": batch_of(100)})
+    assert model.memory.arena_bytes > small
+    report = model.report()
+    assert report["memory"]["io_bytes"] == 4 * 100 * (8 + 3)
+    assert report["time"]["load_s"] > 0 and report["time"]["run_s"] > 0
+
+
+# Errors
+
+
+def test_errors_are_those_of_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    attempts = [
+        (["run", str(path)], lambda: mlopt.compile(path)),
+        (["run", str(path), "--dim", "rows=1"], lambda: mlopt.compile(path, dims={"rows": 1})),
+        (["run", "none.onnx"], lambda: mlopt.compile("none.onnx")),
+        (["run", "none.mlir"], lambda: mlopt.compile("none.mlir")),
+        (
+            ["run", str(path), "--dim", "batch=5", "--disable-pass", "x"],
+            lambda: mlopt.compile(
+                path, options=mlopt.CompileOptions({"batch": 5}, mlopt.PipelineOptions(disabled=("x",)))
+            ),
+        ),
+    ]
+    for arguments, attempt in attempts:
+        with pytest.raises(mlopt.MloptError) as caught:
+            attempt()
+        assert main(arguments) == caught.value.exit_code == 1
+        place = f"{caught.value.place}: " if caught.value.place else ""
+        assert capsys.readouterr().err == f"{place}error: {caught.value.message}\n"
+
+
+def test_broken_text_is_located() -> None:
+    with pytest.raises(mlopt.ParseFailure) as caught:
+        mlopt.compile("func.func @main() {\n  nonsense\n}\n")
+    assert str(caught.value.place).startswith("<text>:2:")
+
+
+def test_the_public_names() -> None:
+    for name in mlopt.__all__:
+        assert getattr(mlopt, name) is not None
+    assert issubclass(mlopt.InputError, mlopt.MloptError)
+    with pytest.raises(AttributeError, match="nonsense"):
+        mlopt.nonsense  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
