@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import LocationAttr, UnregisteredOp
 from xdsl.ir import Block, Operation, Region
-from xdsl.traits import IsolatedFromAbove, IsTerminator, MemoryEffectKind, SymbolOpInterface, get_effects
+from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dominance import dominator_children
+from mlopt.ir.effects import effects_of
 from mlopt.ir.locations import fuse_locations
 from mlopt.ir.names import copy_name
 from mlopt.passmanager.base import Pass
-
-_DESTINATION = "tensor.empty"
-"""Uninitialised destinations are kept apart: each may become a buffer of its own."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +23,8 @@ class CSEPass(Pass):
 
     Two operations are equal if name, operands, result types, attributes (bit for bit: +0.0 is not -0.0) and regions
     are. Operations without effects are merged; so are reads, if nothing between them in their block may write.
-    Never merged: whatever writes, allocates or frees memory, `tensor.empty`, symbols, terminators, and operations
-    that declare no effects. The one that stays has the locations of both.
+    Never merged: whatever writes, allocates or frees memory (`tensor.empty` too: each may become a buffer of its own),
+    symbols, terminators, and operations of unknown effects. The one that stays has the locations of both.
     """
 
     name = "cse"
@@ -82,19 +80,18 @@ class _Driver:
             inside = None if op.has_trait(IsolatedFromAbove, value_if_unregistered=True) else scope
             for region in op.regions:
                 self._region(region, inside)
-            effects = get_effects(op)
-            if effects is None or any(effect.kind != MemoryEffectKind.READ for effect in effects):
-                if effects is None or any(effect.kind != MemoryEffectKind.ALLOC for effect in effects):
-                    reads.clear()
+            effects = effects_of(op)
+            if effects.changes_memory:
+                reads.clear()
                 continue
-            if not op.results or op.has_trait(IsTerminator) or op.has_trait(SymbolOpInterface):
+            if effects.allocates or effects.stops or not op.results:
                 continue
-            if op.name == _DESTINATION:
+            if op.has_trait(IsTerminator) or op.has_trait(SymbolOpInterface):
                 continue
             key = _Key(op)
-            existing = reads.get(key) if effects else scope.find(key)
+            existing = reads.get(key) if effects.reads else scope.find(key)
             if existing is None:
-                (reads if effects else scope.known)[key] = op
+                (reads if effects.reads else scope.known)[key] = op
                 continue
             _replace(op, existing)
             same.setdefault(existing, []).append(op.location)

@@ -18,7 +18,7 @@ class DCEPass(Pass):
     """Erase operations without effects whose results are not used, and blocks that no branch reaches.
 
     An operation goes if it only reads memory, or allocates memory that nothing else sees, and no result is used.
-    Kept: whatever writes or frees memory, calls, symbols, terminators, and operations that declare no effects.
+    Kept: whatever writes or frees memory, calls, symbols, terminators, and operations of unknown effects.
     """
 
     name = "dce"

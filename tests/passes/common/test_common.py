@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 from xdsl.dialects.arith import AddiOp
-from xdsl.ir import Dialect, Operation
-from xdsl.traits import IsTerminator, MemoryEffect
 
-from mlopt.dialects.graph import Graph
-from mlopt.dialects.kernel import Kernel
 from mlopt.ir import make_context, node_names, parse_module, print_module, verify_module
 from mlopt.passes.registry import load_pass
 from mlopt.passmanager import make_pass
@@ -104,13 +100,3 @@ def test_time_is_linear() -> None:
     assert ctx.statistics["cse", "ops-merged"] == 5_000
     make_pass(load_pass("dce"), {}).run(ctx, module)
     assert ctx.statistics["dce", "ops-erased"] == 5_000
-
-
-@pytest.mark.parametrize("dialect", [Graph, Kernel], ids=lambda dialect: dialect.name)
-def test_every_operation_of_our_dialects_declares_its_effects(dialect: Dialect) -> None:
-    """Otherwise no pass could merge or erase it. Terminators need none."""
-
-    def declares(op: type[Operation]) -> bool:
-        return op.has_trait(IsTerminator) or op.get_trait(MemoryEffect) is not None
-
-    assert [op.name for op in dialect.operations if not declares(op)] == []
