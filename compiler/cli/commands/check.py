@@ -1,0 +1,62 @@
+"""`mlopt check`: can a model be compiled, and if not, everything that stands in the way."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from pathlib import Path
+
+from mlopt.cli.arguments import Commands, add_command, add_pipeline_options, compile_options
+from mlopt.cli.progress import progress
+
+_INDENT = 15
+"""Width of the first column."""
+_WIDTH = 80
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the command to the command line."""
+    command = add_command(
+        commands,
+        "check",
+        run,
+        "say whether a model can be compiled, and all that stands in the way",
+        "mlopt check model.onnx --dim batch=1",
+    )
+    command.add_argument("--inputs", type=Path, help="an .npz file of inputs, to take dimensions from")
+    add_pipeline_options(command)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`mlopt check`."""
+    from mlopt.arrays import read_npz
+    from mlopt.checking import check_model
+
+    options = compile_options(arguments)
+    inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
+    with progress(f"checking {arguments.model}"):
+        findings = check_model(arguments.model, options, inputs)
+    if not arguments.quiet:
+        for what, value in findings.facts:
+            print(_row(what, value))
+        print()
+        for stage, outcome in findings.stages:
+            print(_row(stage, outcome))
+        print()
+    if findings.compiles:
+        print(f"{arguments.model} can be compiled")
+        return 0
+    print(f"{arguments.model} can't be compiled; in the way ({len(findings.obstacles)}):")
+    for number, obstacle in enumerate(findings.obstacles, 1):
+        print(textwrap.indent(obstacle, "     ").replace("     ", f"{number:3}. ", 1))
+    return 1
+
+
+def _row(what: str, value: str) -> str:
+    return textwrap.fill(
+        f"{what:{_INDENT}}{value}",
+        _WIDTH,
+        subsequent_indent=" " * _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

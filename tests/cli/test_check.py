@@ -1,0 +1,135 @@
+"""`mlopt check`: what is in a model, how far it comes, and everything that stands in the way in one list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.cli.mlopt_command import BATCH, Command, files
+
+
+def rows(text: str) -> dict[str, str]:
+    """The first word of each line and what follows it; of lines with one word the last counts."""
+    return {
+        line.split(maxsplit=1)[0]: line.split(maxsplit=1)[-1] for line in text.splitlines() if line.strip()
+    }
+
+
+def model_of(*nodes: onnx.NodeProto, extents: list[str | int], outputs: list[str]) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, extents)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_a_model_that_compiles(mlopt: Command) -> None:
+    before = files()
+    done = mlopt("check", "m.onnx", "--dim", f"batch={BATCH}")
+    assert done.code == 0
+    found = rows(done.out)
+    assert found["format"] == "ONNX, IR version 8"
+    assert "ai.onnx 18" in found["operator"]
+    assert found["input"] == "x float [batch, 8]"
+    assert found["output"] == "y float [batch, 3]"
+    assert found["dimensions"] == f"x [{BATCH}, 8]"
+    # The nodes of tests/small_models.py.
+    assert "9 of 5 kinds: MatMul 3, Add 2, Relu 2, Exp 1, Softmax 1" in done.out
+    assert all(stage in found for stage in ("import", "graph", "kernel", "memref", "load"))
+    assert done.out.endswith("m.onnx can be compiled\n")
+    assert files() == before
+
+
+def test_dimensions_come_from_inputs_too(mlopt: Command) -> None:
+    done = mlopt("check", "m.onnx", "--inputs", "io.npz", "-q")
+    assert (done.code, done.out) == (0, "m.onnx can be compiled\n")
+
+
+def test_missing_dimensions_say_how_to_give_them(mlopt: Command) -> None:
+    done = mlopt("check", "m.onnx")
+    assert done.code == 1
+    assert "in the way (1):" in done.out
+    assert 'no value for the symbolic dimension "batch" (x axis 0)' in done.out
+    assert "--dim batch=N" in done.out
+    assert rows(done.out)["dimensions"] == "failed"
+    assert "import" not in rows(done.out)
+
+
+def test_everything_in_one_list(mlopt: Command) -> None:
+    """Two operators that nobody has, one of them twice, and a dimension without a number."""
+    model = model_of(
+        helper.make_node("Frobnicate", ["x"], ["a"], "first", domain="some.domain"),
+        helper.make_node("Frobnicate", ["a"], ["b"], "second", domain="some.domain"),
+        helper.make_node("Bogus", ["b"], ["y"], "third"),
+        extents=["n", 4],
+        outputs=["y"],
+    )
+    model.opset_import.append(helper.make_opsetid("some.domain", 3))
+    onnx.save(model, "bad.onnx")
+    done = mlopt("check", "bad.onnx")
+    assert done.code == 1
+    lines = done.out.splitlines()
+    start = lines.index("bad.onnx can't be compiled; in the way (3):")
+    assert lines[start + 1] == (
+        "  1. unsupported operator some.domain.Frobnicate (opset 3): 2 nodes (first, second)"
+    )
+    assert lines[start + 2] == "  2. unsupported operator ai.onnx.Bogus (opset 18): 1 node (third)"
+    assert lines[start + 3].startswith('  3. no value for the symbolic dimension "n" (x axis 0)')
+
+
+def test_an_error_of_the_import_names_the_node(mlopt: Command) -> None:
+    """A matmul of [3, 4] and [3, 4] has no meaning."""
+    onnx.save(
+        model_of(helper.make_node("MatMul", ["x", "x"], ["y"], "product"), extents=[3, 4], outputs=["y"]),
+        "bad.onnx",
+    )
+    done = mlopt("check", "bad.onnx")
+    assert done.code == 1
+    assert rows(done.out)["import"] == "failed"
+    assert '  1. node "product": error: MatMul' in done.out
+
+
+def test_textual_models(mlopt: Command) -> None:
+    assert mlopt("import", "m.onnx", "--dim", f"batch={BATCH}", "-o", "g.mlir").code == 0
+    done = mlopt("check", "g.mlir")
+    assert done.code == 0
+    assert rows(done.out)["format"] == "MLIR, level 'graph'"
+    assert rows(done.out)["input"] == f"x tensor<{BATCH}x8xf32>"
+    assert rows(done.out)["output"] == f"y tensor<{BATCH}x3xf32>"
+    assert mlopt("compile", "g.mlir", "-o", "c.mlir").code == 0
+    done = mlopt("check", "c.mlir")
+    assert done.code == 0
+    assert rows(done.out)["format"] == "MLIR, level 'memref'"
+    assert rows(done.out)["output"] == f"y memref<{BATCH}x3xf32>"
+
+
+def test_missing_weights_stand_in_the_way(mlopt: Command) -> None:
+    assert mlopt("compile", "m.onnx", "--dim", f"batch={BATCH}", "-o", "c.mlir").code == 0
+    Path("c.safetensors").unlink()
+    done = mlopt("check", "c.mlir")
+    assert done.code == 1
+    assert rows(done.out)["load"] == "failed"
+    assert "in the way (1):" in done.out
+
+
+def test_the_model_is_not_executed(mlopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlopt.interpreter.memref import Executable
+
+    def refuse(*_: object) -> dict[str, np.ndarray]:
+        raise AssertionError("the model ran")
+
+    monkeypatch.setattr(Executable, "run", refuse)
+    assert mlopt("check", "m.onnx", "--dim", f"batch={BATCH}").code == 0
+
+
+def test_a_file_that_is_no_model(mlopt: Command) -> None:
+    done = mlopt("check", "io.npz")
+    assert done.code == 1
+    assert "expected an ONNX model" in done.err
+    assert done.out == ""
