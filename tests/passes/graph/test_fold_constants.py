@@ -16,6 +16,7 @@ from mlopt.ir.context import CompilerContext
 from mlopt.ir.parser import parse_module
 from mlopt.ir.registration import make_context
 from mlopt.passes.graph.fold_constants import FoldConstantsPass
+from tests.counting import count_calls
 
 X = np.arange(300, dtype=np.float32).reshape(10, 30)
 
