@@ -9,9 +9,9 @@ BIN    := $(VENV)/bin
 demo: $(VENV)/.installed
 	$(BIN)/python examples/multimodal/demo.py
 
-# All tests: pytest and lit.
+# All tests: pytest and lit. One process per core, each with one BLAS thread: they would only get in each other's way.
 test: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 	$(BIN)/lit -q lit_tests
 
 lint: $(VENV)/.installed-tests
