@@ -90,17 +90,6 @@ def conversion(source: Level) -> str | None:
     return {"graph": "convert-graph-to-kernel", "kernel": "convert-kernel-to-memref", "memref": None}[source]
 
 
-def pipeline_text(source: Level, target: Level, options: PipelineOptions) -> str:
-    """The pipeline that takes a module from `source` through to the end of `target`."""
-    passes: list[str] = []
-    for level in LEVELS[LEVELS.index(source) : LEVELS.index(target) + 1]:
-        passes += phase_passes(level, options)
-        step = conversion(level)
-        if level != target and step is not None:
-            passes.append(step)
-    return f"builtin.module({','.join(passes)})"
-
-
 def check_pass_names(names: Collection[str]) -> None:
     """Raise `PipelineError` if one of the names is no pass."""
     for name in names:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mlopt.diagnostics import InputError
+from mlopt.diagnostics import InputError, PipelineError
 from mlopt.options import CompileOptions, load_config
-from mlopt.passes.pipelines import PipelineOptions, pipeline_text
+from mlopt.passes.pipelines import LEVELS, PipelineOptions, at_optimisation_level, phase_passes
 
 
 def write(tmp_path: Path, name: str, text: str) -> Path:
@@ -88,6 +88,32 @@ def test_broken_json_is_located(tmp_path: Path) -> None:
 @pytest.mark.parametrize("switch", ["fusion", "inplace", "memory_reuse", "optimize"])
 def test_each_switch_changes_the_pipeline(switch: str) -> None:
     value = "none" if switch == "memory_reuse" else False
-    assert pipeline_text("graph", "memref", PipelineOptions(**{switch: value})) != pipeline_text(
-        "graph", "memref", PipelineOptions()
+    assert passes_of(PipelineOptions(**{switch: value})) != passes_of(PipelineOptions())
+
+
+def passes_of(options: PipelineOptions) -> list[str]:
+    return [name for level in LEVELS for name in phase_passes(level, options)]
+
+
+def test_optimisation_levels_set_their_switches_alone() -> None:
+    options = PipelineOptions(
+        optimize=False, fusion=False, inplace=False, memory_reuse="none", disabled=("cse",)
     )
+    assert at_optimisation_level("O2", options) == PipelineOptions(
+        optimize=True, fusion=True, inplace=False, memory_reuse="none", disabled=("cse",)
+    )
+    assert at_optimisation_level("O1", PipelineOptions()) == PipelineOptions(fusion=False)
+    assert not at_optimisation_level("O0", PipelineOptions()).optimize
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fuse-kernel", "there is no pass 'fuse-kernel' to disable; did you mean 'fuse-kernels'?"),
+        ("convert-graph-to-kernel", "pass 'convert-graph-to-kernel' can't be disabled"),
+    ],
+)
+def test_passes_that_can_not_be_disabled(name: str, message: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        passes_of(PipelineOptions(disabled=(name,)))
+    assert message in caught.value.message

@@ -86,7 +86,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     """The options that the command line and its `--config` give; the command line wins."""
     from mlopt.options import CompileOptions, load_config
-    from mlopt.passes.pipelines import OPTIMISATION_LEVELS, at_optimisation_level
+    from mlopt.passes.pipelines import OPTIMISATION_LEVELS, at_optimisation_level, check_pass_names
     from mlopt.passes.registry import PASSES
 
     options = CompileOptions(
@@ -108,6 +108,7 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         pipeline = at_optimisation_level("O0", pipeline)
     if getattr(arguments, "disable_pass", None):
         pipeline = replace(pipeline, disabled=(*pipeline.disabled, *arguments.disable_pass))
+    check_pass_names(pipeline.disabled)
     return replace(options, pipeline=pipeline, pipeline_text=text)
 
 

@@ -182,3 +182,10 @@ def test_options_without_braces() -> None:
 def test_dump() -> None:
     want = "Pass Manager with 2 passes:\nbuiltin.module(\n  plain,\n  func.func(\n    plain\n  )\n)\n"
     assert dump_text(parse("builtin.module(plain,func.func(plain))")) == want
+
+
+def test_passes_left_out() -> None:
+    """At every depth; a nested pipeline stays, even when it is empty."""
+    pipeline = parse_pipeline("builtin.module(cse,func.func(dce,cse),any(cse),dce)")
+    assert str(pipeline.without(["cse"])) == "builtin.module(func.func(dce),any(),dce)"
+    assert pipeline.without([]) == pipeline
