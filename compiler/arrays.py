@@ -28,7 +28,7 @@ _NOT_NPZ = (
 
 
 def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
-    """The arrays of one side of an `.npz` file.
+    """The arrays of one side of an `.npz` file, C-contiguous and in the native byte order.
 
     An array may be named `NAME`, or `in:NAME` and `out:NAME`; one file can then serve both sides. Names with the other
     side's prefix are left out. Raises `InputError` if the file is missing, no `.npz`, or truncated, and for two arrays
@@ -43,7 +43,7 @@ def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
                 raise InputError("expected an .npz file, found a single array", place=place)
             arrays: dict[str, np.ndarray] = {}
             # A member that is no array comes out as bytes.
-            members = cast(Mapping[str, object], file)
+            members = cast(Mapping[str, np.ndarray | bytes], file)
             for member in members:
                 name = member.removeprefix(f"{side}:")
                 if member.startswith(other):
@@ -53,7 +53,7 @@ def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
                 array = members[member]
                 if not isinstance(array, np.ndarray):
                     raise InputError(f"expected arrays only, found the file '{member}'", place=place)
-                arrays[name] = array
+                arrays[name] = np.require(array, array.dtype.newbyteorder("="), "C")
             return arrays
     except FileNotFoundError:
         raise InputError("no such file of arrays", place=place) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,47 @@ def test_names_survive_npz(tmp_path: Path) -> None:
     assert back.keys() == arrays.keys()
     for name, array in arrays.items():
         np.testing.assert_array_equal(back[name], array)
+
+
+def test_arrays_come_in_the_order_that_the_engine_reads(tmp_path: Path) -> None:
+    """Else each run would copy them."""
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.savez(tmp_path / "a.npz", f=np.asfortranarray(values), b=values.astype(">f4"), s=np.array(1.5))
+    arrays = read_npz(tmp_path / "a.npz", "in")
+    for name in ("f", "b"):
+        assert (
+            arrays[name].flags.c_contiguous
+            and arrays[name].dtype == np.float32
+            and arrays[name].dtype.isnative
+        )
+        np.testing.assert_array_equal(arrays[name], values)
+    assert arrays["s"].shape == ()
+
+
+def test_two_arrays_of_one_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **{"x": np.zeros(1), "in:x": np.ones(1)})
+    with pytest.raises(InputError, match="expected one array for 'x', found two"):
+        read_npz(tmp_path / "a.npz", "in")
+    assert list(read_npz(tmp_path / "a.npz", "out")) == ["x"]
+
+
+def test_files_of_other_kinds_inside_an_npz(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("notes.txt", "these are no numbers")
+    with pytest.raises(InputError, match=r"expected arrays only, found the file 'notes.txt'"):
+        read_npz(tmp_path / "a.npz", "in")
+
+
+def test_damage_inside_an_npz(tmp_path: Path) -> None:
+    """Any flipped byte gives the right arrays or one error; never anything else."""
+    np.savez_compressed(tmp_path / "a.npz", x=np.arange(20))
+    whole = (tmp_path / "a.npz").read_bytes()
+    for position in range(0, len(whole), 3):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x5A
+        (tmp_path / "b.npz").write_bytes(damaged)
+        with contextlib.suppress(InputError):
+            read_npz(tmp_path / "b.npz", "in")
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 cut"])
