@@ -1,8 +1,9 @@
 """When the buffers of a function live, and how many bytes they take.
 
 Time counts the ops that touch memory, in program order; what runs as one step (a call, a `linalg` op with its body) is
-one moment. A buffer lives from its first access to its last, through all of its views; it lives through the whole of a
-loop that it is used in but allocated outside of, because the next iteration may read what the last one left.
+one moment. A buffer lives from its first access to its last, through all of its aliases (views, and what control flow
+passes on); it lives through the whole of a loop that it is used in but allocated outside of, because the next iteration
+may read what the last one left.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import cast
 
 from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 
+from mlopt.diagnostics import PassFailure
 from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.effects import aliases_of, effects_of
+from mlopt.ir.locations import place_of_op
 from mlopt.memory import Buffer
-
-ViewLike = memref.ViewOp | memref.ReinterpretCastOp | memref.SubviewOp | memref.CastOp
-"""Ops whose result shares the bytes of their source."""
 
 WORKSPACE = "mlopt.workspace"
 """Attribute of the allocation, view or argument that is a function's scratch memory."""
@@ -45,7 +46,7 @@ class Liveness:
         """The allocations that are accessed, in program order, each as a buffer for the planner."""
         result: list[tuple[memref.AllocOp, Buffer]] = []
         for op in self._allocs:
-            spans = [self._span(user, op) for user in _accesses(op.memref)]
+            spans = [self._span(user, op) for user in _accesses(op)]
             if spans:
                 lower, last = min(first for first, _ in spans), max(last for _, last in spans)
                 size = byte_size(op.memref.type)
@@ -83,10 +84,36 @@ class Liveness:
         return span
 
 
-def _accesses(buffer: SSAValue) -> Iterator[Operation]:
-    """The ops that access a buffer, through views too; making a view is no access."""
-    for use in buffer.uses:
-        if isinstance(use.operation, ViewLike):
-            yield from _accesses(use.operation.results[0])
-        else:
-            yield use.operation
+def _accesses(alloc: memref.AllocOp) -> Iterator[Operation]:
+    """The ops that access a buffer, through its aliases too; making an alias is no access.
+
+    Raises `PassFailure` if a loop allocates it and hands it to its next iteration: then two of it live at once.
+    """
+    pending: list[SSAValue] = [alloc.memref]
+    seen = set(pending)
+    while pending:
+        for use in pending.pop().uses:
+            others = _passed_on(use)
+            if not others or effects_of(use.operation).touches_memory:
+                yield use.operation
+            for other in others:
+                if _is_carried_around(other, alloc):
+                    raise PassFailure(
+                        "a buffer that a loop allocates and passes to its next iteration has no fixed place",
+                        place=place_of_op(alloc),
+                    )
+                if other not in seen:
+                    seen.add(other)
+                    pending.append(other)
+
+
+def _passed_on(use: Use) -> list[SSAValue]:
+    """The values that may be the same memory as the one used, because of the op that uses it."""
+    value = use.operation.operands[use.index]
+    return [other for source, other in aliases_of(use.operation) if source is value]
+
+
+def _is_carried_around(value: SSAValue, alloc: memref.AllocOp) -> bool:
+    """Whether `value` is an argument of a region that `alloc` stands in."""
+    owner = value.owner
+    return isinstance(owner, Block) and owner.is_ancestor(alloc)

@@ -1,22 +1,24 @@
 """Checking a memory plan from the IR alone: what lives when, where it lies, and that nothing live is overwritten.
 
-This file shares no code with the passes that make the plan, so that a mistake there is found here.
+Lifetimes, places and overlaps are derived here anew: this file shares no code with the passes that make the plan, so
+that a mistake there is found here. What single operations read, write and alias are facts of the operations, not of the
+plan; they come from the one table of `mlopt.ir.effects`, which has tests of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import cast
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
-from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.diagnostics import VerifyFailure
 from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.effects import aliases_of, effects_of
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import Buffer, PlanError, check_plan
 
@@ -58,7 +60,7 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
     functions = {
         op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp) and not op.is_declaration
     }
-    written = {name: frozenset(_written_arguments(function)) for name, function in functions.items()}
+    written = {name: _written_arguments(function) for name, function in functions.items()}
     for function in functions.values():
         for op in function.walk():
             if isinstance(op, memref.AllocOp):
@@ -69,7 +71,7 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
         placed = placed_buffers(function, base) if base is not None else []
         if base is not None:
             _verify_places(placed, base, alignment)
-        _verify_calls(function, written, placed)
+        _verify_calls(function, written, base)
 
 
 def base_argument(function: func.FuncOp) -> SSAValue | None:
@@ -85,7 +87,7 @@ def placed_buffers(function: func.FuncOp, base: SSAValue) -> list[PlacedBuffer]:
 
     A view that is used in a loop but made outside of it lives through the whole loop.
     """
-    walk = _Walk(base)
+    walk = _Walk(function, base)
     walk.block(function.body.block)
     return [buffer for buffer in walk.buffers.values() if buffer.first >= 0]
 
@@ -96,13 +98,42 @@ def byte_size(buffer: SSAValue) -> int:
     return prod(type.get_shape()) * to_numpy_dtype(type.element_type).itemsize
 
 
+Roots = Mapping[SSAValue, frozenset[SSAValue]]
+"""Buffer → the buffers it may be (a view of)."""
+
+
+def _roots(function: func.FuncOp, base: SSAValue | None) -> Roots:
+    """The roots of every buffer in a function: what is no alias of another, and each view of `base`."""
+    inside = [op for op in function.walk() if op is not function]
+    blocks = [block for op in (function, *inside) for region in op.regions for block in region.blocks]
+    pairs = [pair for op in inside for pair in aliases_of(op) if pair[0] is not base]
+    derived = {other for _, other in pairs}
+    values: list[SSAValue] = [value for op in inside for value in op.results]
+    values += [argument for block in blocks for argument in block.args]
+    roots: dict[SSAValue, frozenset[SSAValue]] = {
+        value: frozenset((value,))
+        for value in values
+        if value not in derived and value is not base and isinstance(value.type, MemRefType)
+    }
+    changed = True
+    while changed:
+        changed = False
+        for source, other in pairs:
+            known = roots.get(other, frozenset[SSAValue]())
+            found = known | roots.get(source, frozenset[SSAValue]())
+            if found != known:
+                roots[other] = found
+                changed = True
+    return roots
+
+
 class _Walk:
     """Runs through a function in program order; `touched` holds, per loop around, what was accessed in it."""
 
-    def __init__(self, base: SSAValue):
+    def __init__(self, function: func.FuncOp, base: SSAValue):
         self.base = base
         self.buffers: dict[SSAValue, PlacedBuffer] = {}
-        self.roots: dict[SSAValue, SSAValue] = {}
+        self.roots = _roots(function, base)
         self.now = 0
         self.touched: list[set[SSAValue]] = []
         self.depth: dict[SSAValue, int] = {}
@@ -114,21 +145,17 @@ class _Walk:
     def op(self, op: Operation) -> None:
         match op:
             case memref.ViewOp() if op.source is self.base:
-                size = byte_size(op.result)
-                self.buffers[op.result] = PlacedBuffer(op, _constant_offset(op), size, -1, -1)
-                self.roots[op.result] = op.result
-                self.depth[op.result] = len(self.touched)
-            case memref.ReinterpretCastOp() | memref.SubviewOp() | memref.CastOp() | memref.ViewOp():
-                if op.operands[0] in self.roots:
-                    self.roots[op.results[0]] = self.roots[op.operands[0]]
+                self._place(op)
             case scf.ForOp() | scf.WhileOp():
                 self._loop(op)
             case scf.IfOp():
                 for region in op.regions:
                     for block in region.blocks:
                         self.block(block)
-            case _:
+            case _ if effects_of(op).touches_memory:
                 self._step(op)
+            case _:
+                pass
 
     def _loop(self, op: scf.ForOp | scf.WhileOp) -> None:
         start = self.now
@@ -147,11 +174,18 @@ class _Walk:
     def _step(self, op: Operation) -> None:
         """An op that runs as one step, with all that is in its regions."""
         for inner in op.walk():
+            if isinstance(inner, memref.ViewOp) and inner.source is self.base:
+                self._place(inner)
             for operand in inner.operands:
-                root = self.roots.get(operand)
-                if root is not None:
-                    self._extend(root, self.now)
+                for root in self.roots.get(operand, ()):
+                    if root in self.buffers:
+                        self._extend(root, self.now)
         self.now += 1
+
+    def _place(self, view: memref.ViewOp) -> None:
+        size = byte_size(view.result)
+        self.buffers[view.result] = PlacedBuffer(view, _constant_offset(view), size, -1, -1)
+        self.depth[view.result] = len(self.touched)
 
     def _extend(self, root: SSAValue, moment: int) -> None:
         buffer = self.buffers[root]
@@ -180,18 +214,16 @@ def _verify_places(placed: list[PlacedBuffer], base: SSAValue, alignment: int) -
 
 
 def _verify_calls(
-    function: func.FuncOp, written: dict[str, frozenset[int]], placed: list[PlacedBuffer]
+    function: func.FuncOp, written: Mapping[str, frozenset[int]], base: SSAValue | None
 ) -> None:
     """No call is given one buffer twice if it writes it."""
-    roots: dict[SSAValue, SSAValue] = {buffer.view.result: buffer.view.result for buffer in placed}
+    roots = _roots(function, base)
     for op in function.walk():
-        if isinstance(op, memref.ReinterpretCastOp | memref.SubviewOp | memref.CastOp):
-            roots[op.results[0]] = roots.get(op.operands[0], op.operands[0])
         if not isinstance(op, func.CallOp):
             continue
-        passed = [roots.get(value, value) for value in op.operands]
+        passed = [roots.get(value, frozenset[SSAValue]()) for value in op.operands]
         for position in written.get(op.callee.string_value(), frozenset[int]()):
-            if passed.count(passed[position]) > 1:
+            if sum(1 for other in passed if other & passed[position]) > 1:
                 raise VerifyFailure(
                     f"argument {position} of the call of '@{op.callee.string_value()}' is written by it, but the same "
                     "buffer is another argument too",
@@ -199,21 +231,16 @@ def _verify_calls(
                 )
 
 
-def _written_arguments(function: func.FuncOp) -> Iterator[int]:
+def _written_arguments(function: func.FuncOp) -> frozenset[int]:
     """The positions of the arguments that a function writes."""
-    origin: dict[SSAValue, int] = {arg: i for i, arg in enumerate(function.body.block.args)}
-    for op in function.walk():
-        match op:
-            case memref.ReinterpretCastOp() | memref.SubviewOp() | memref.CastOp() | memref.ViewOp():
-                if op.operands[0] in origin:
-                    origin[op.results[0]] = origin[op.operands[0]]
-                targets: list[SSAValue] = []
-            case GenericOp() | FillOp():
-                targets = list(op.outputs)
-            case memref.CopyOp():
-                targets = [op.destination]
-            case memref.StoreOp():
-                targets = [op.memref]
-            case _:
-                targets = []
-        yield from (origin[target] for target in targets if target in origin)
+    arguments = function.body.block.args
+    roots = _roots(function, None)
+    written = {
+        root
+        for op in function.walk()
+        if op is not function
+        for target in effects_of(op).writes
+        if target is not None
+        for root in roots.get(target, ())
+    }
+    return frozenset(i for i, argument in enumerate(arguments) if argument in written)
