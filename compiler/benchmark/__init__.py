@@ -1,0 +1,1 @@
+"""Timing engines side by side, each in a process of its own."""

@@ -1,0 +1,194 @@
+"""Runs engines side by side: a process for each, turns in rounds, medians and ratios, outputs compared."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+import numpy as np
+
+from mlopt.benchmark.engines import Loaded, check_available
+from mlopt.benchmark.worker import Failed, Finish, Finished, Job, Turn, serve
+from mlopt.compare import Comparison, compare_all
+from mlopt.diagnostics import InputError, RunError
+from mlopt.options import CompileOptions
+
+ROUNDS = 5
+"""Turns of each engine: what changes with time, such as the clock of the processor, reaches all of them."""
+PAUSE = 0.05
+"""Seconds before each turn; the threads of an engine that has finished spin for about half of that."""
+
+_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+@dataclass
+class EngineResult:
+    """What was measured of one engine.
+
+    `start_seconds` is from the start of the process to a loaded model, `loaded.load_seconds` the loading in it.
+    """
+
+    name: str
+    loaded: Loaded
+    start_seconds: float
+    seconds: list[float] = field(default_factory=list[float])
+    peak_rss_bytes: int = 0
+    outputs: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray], repr=False)
+
+    @property
+    def median(self) -> float:
+        """Seconds of a run."""
+        return statistics.median(self.seconds)
+
+    @property
+    def fastest(self) -> float:
+        """Seconds of a run."""
+        return min(self.seconds)
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """One benchmark. The first engine is mlopt; `comparisons` are of its outputs with those of the second."""
+
+    model: Path
+    threads: int
+    engines: tuple[EngineResult, ...]
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def ratio(self) -> float | None:
+        """Median of mlopt by median of the other engine."""
+        return self.engines[0].median / self.engines[1].median if len(self.engines) > 1 else None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all outputs agree, within the tolerance of `mlopt run --check`."""
+        return all(comparison.passed for comparison in self.comparisons)
+
+
+def available_threads() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def benchmark(
+    model: Path,
+    options: CompileOptions,
+    *,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    against: str | None = None,
+    repeat: int = 50,
+    threads: int | None = None,
+) -> BenchmarkResult:
+    """Time `repeat` runs of mlopt and, in turns, of the engine `against`.
+
+    `inputs` None: seeded random ones of the declared shapes. Raises `InputError` if the other engine is not there, and
+    what loading and running raise.
+    """
+    if against is not None:
+        check_available(against, model)
+    threads = threads or available_threads()
+    with ExitStack() as stack:
+        workers: list[_Worker] = []
+        for name in ("mlopt", against):
+            if name is not None:
+                worker = stack.enter_context(_Worker(Job(name, model, options, inputs, threads)))
+                inputs = worker.load().inputs
+                workers.append(worker)
+        for runs in _shares(repeat, ROUNDS):
+            for worker in workers:
+                time.sleep(PAUSE)
+                worker.result.seconds += worker.ask(Turn(runs), list)
+        for worker in workers:
+            finished = worker.ask(Finish(), Finished)
+            worker.result.outputs = finished.outputs
+            worker.result.peak_rss_bytes = finished.peak_rss_bytes
+        results = tuple(worker.result for worker in workers)
+    comparisons = compare_all(results[0].outputs, results[1].outputs) if len(results) > 1 else []
+    return BenchmarkResult(model, threads, results, tuple(comparisons))
+
+
+def _shares(total: int, rounds: int) -> Sequence[int]:
+    """`total` runs over at most so many rounds, as even as can be, none of them empty."""
+    rounds = min(rounds, total)
+    return [total // rounds + (index < total % rounds) for index in range(rounds)]
+
+
+_Answer = TypeVar("_Answer")
+
+
+class _Worker:
+    """A process that serves one engine, and the result that its answers go into."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def __enter__(self) -> _Worker:
+        context = get_context("spawn")
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=serve, args=(other, self.job), daemon=True)
+        self._start = time.perf_counter()
+        with _thread_environment(self.job.threads):
+            self._process.start()
+        other.close()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+        self._process.join(0 if error is not None else 5)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
+        self._process.close()
+
+    def load(self) -> Loaded:
+        """Wait until the model is loaded."""
+        loaded = self._receive(Loaded)
+        self.result = EngineResult(self.job.engine, loaded, time.perf_counter() - self._start)
+        return loaded
+
+    def ask(self, request: object, kind: type[_Answer]) -> _Answer:
+        """Send a request and wait for its answer."""
+        self._connection.send(request)
+        return self._receive(kind)
+
+    def _receive(self, kind: type[_Answer]) -> _Answer:
+        try:
+            answer = self._connection.recv()
+        except EOFError:
+            self._process.join()
+            raise RunError(
+                f"the process of {self.job.engine} ended unexpectedly (exit code {self._process.exitcode})"
+            ) from None
+        if isinstance(answer, Failed):
+            first = answer.diagnostics[0]
+            raise InputError(
+                first.message, place=first.place, notes=first.notes, source_line=first.source_line
+            )
+        assert isinstance(answer, kind)
+        return answer
+
+
+@contextmanager
+def _thread_environment(threads: int) -> Generator[None]:
+    """The environment that a process started in the block gets: BLAS libraries read their thread count from it."""
+    before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
