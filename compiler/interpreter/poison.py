@@ -12,6 +12,8 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlopt.ir.effects import effects_of
+
 POISON = 0xFF
 """The byte that dead memory is filled with: NaN in every float type, -1 in every integer."""
 
@@ -42,7 +44,7 @@ def dead_after(
         used = frozenset[SSAValue]().union(*(roots.get(value, frozenset()) for value in _operands(op)))
         for value in op.results:
             roots[value] = used if isinstance(value.type, MemRefType) else frozenset()
-        if _is_view(op):
+        if not effects_of(op).touches_memory:
             continue
         accesses.append((op, used))
         for root in used:
@@ -71,19 +73,6 @@ def _nested_views(op: Operation, arena: SSAValue) -> Iterable[SSAValue]:
 def _operands(op: Operation) -> Iterable[SSAValue]:
     for inner in op.walk():
         yield from inner.operands
-
-
-def _is_view(op: Operation) -> bool:
-    return op.name in (
-        "memref.subview",
-        "memref.cast",
-        "memref.reinterpret_cast",
-        "memref.collapse_shape",
-        "memref.expand_shape",
-        "memref.memory_space_cast",
-        "memref.assume_alignment",
-        "memref.dim",
-    )
 
 
 def _subtract(intervals: Iterable[Interval], holes: Iterable[Interval]) -> list[Interval]:

@@ -9,13 +9,13 @@ from xdsl.dialects import memref, scf, tensor
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlopt.dialects import kernel
+from mlopt.ir.effects import destinations
 from mlopt.ir.names import copy_name
 from mlopt.passes.convert_kernel_to_memref.emitter import Emitter, static_and_dynamic
 from mlopt.passes.convert_kernel_to_memref.operands import (
     DestinationOp,
     Loop,
     carried,
-    destinations,
     is_tensor,
     needs_init,
     puts_back,

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlopt.diagnostics import PassFailure
 from mlopt.dialects import kernel
 from mlopt.dialects.mlopt import WeightAttr
+from mlopt.ir.effects import is_dead
 from mlopt.ir.locations import fuse_locations, place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.passes.convert_kernel_to_memref.bufferizer import Bufferizer
@@ -167,12 +168,9 @@ def _op_key(op: Operation, numbers: dict[SSAValue, int]) -> Key:
 
 
 def erase_unused(function: func.FuncOp) -> None:
-    """Erase buffers that nothing uses, and views and constants that only they needed."""
+    """Erase buffers and views that nothing uses."""
     for op in reversed(list(function.walk())):
-        if isinstance(
-            op,
-            memref.AllocOp | memref.ReinterpretCastOp | memref.SubviewOp | memref.GetGlobalOp,
-        ) and not any(result.first_use for result in op.results):
+        if is_dead(op) and any(isinstance(result.type, MemRefType) for result in op.results):
             op.detach()
             op.erase()
 

@@ -1,4 +1,4 @@
-"""What ops of the kernel level do with their tensor operands: read, overwrite, carry or look at through a view."""
+"""Which tensor operands an op of the kernel level reads, carries or slices; `mlopt.ir.effects` says what it overwrites."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from mlopt.dialects import kernel
+from mlopt.ir.effects import destinations
 
 DestinationOp = kernel.StructuredOp | kernel.FillOp | kernel.SymbolicKernel | tensor.InsertSliceOp
-"""Ops whose result `i` is the new contents of the buffer that their `i`-th destination operand lives in."""
+"""Ops that have a buffer form and overwrite their `destinations`."""
 
 Loop = scf.ForOp | scf.WhileOp
 
@@ -21,30 +22,11 @@ def is_tensor(value: SSAValue) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def destinations(op: DestinationOp) -> Sequence[tuple[int, OpResult]]:
-    """The positions of the destination operands, each with the result that replaces its contents."""
-    match op:
-        case tensor.InsertSliceOp():
-            return ((1, op.result),)
-        case kernel.FillOp():
-            return ((1, op.results[0]),)
-        case _:
-            first = len(op.ins)
-            return [(first + i, result) for i, result in enumerate(op.results)]
-
-
 def carried(op: Loop) -> Sequence[tuple[int, SSAValue]]:
     """The positions of a loop's carried tensors among its operands, each with the argument that holds it inside."""
     first = 3 if isinstance(op, scf.ForOp) else 0
     args = op.body.block.args[1:] if isinstance(op, scf.ForOp) else op.before_region.block.args
     return [(first + i, arg) for i, arg in enumerate(args) if is_tensor(arg)]
-
-
-def view_source(op: Operation) -> SSAValue | None:
-    """The tensor whose bytes the result of `op` shares, or None if `op` is no view."""
-    if isinstance(op, kernel.ReshapeOp | tensor.ExtractSliceOp):
-        return op.source
-    return None
 
 
 def is_read(op: Operation, position: int) -> bool:

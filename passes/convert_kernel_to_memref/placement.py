@@ -19,12 +19,12 @@ from xdsl.traits import IsTerminator
 
 from mlopt.diagnostics import PassFailure
 from mlopt.dialects import kernel
+from mlopt.ir.effects import destinations
 from mlopt.ir.locations import place_of_op
 from mlopt.passes.convert_kernel_to_memref.operands import (
     DestinationOp,
     Loop,
     carried,
-    destinations,
     is_read,
     is_tensor,
     puts_back,

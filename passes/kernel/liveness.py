@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xdsl.dialects import tensor
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from mlopt.dialects.kernel import DestinationStyle, LaunchOp, ReshapeOp, StructuredOp
+from mlopt.ir.effects import aliases_of, destinations
 from mlopt.passes.kernel.launches import is_empty
 
 
@@ -40,7 +38,8 @@ class BlockLiveness:
         for argument in block.args:
             self.alias_class(argument)
         for op in block.ops:
-            self._unite_aliases(op)
+            if op is not block.last_op:  # what the block itself yields is the op's around it
+                self._unite_aliases(op)
 
     def position(self, op: Operation) -> int:
         """The position in the block of an op, or of the op of the block that it stands in."""
@@ -92,27 +91,11 @@ class BlockLiveness:
         second.merged_into = first
 
     def _unite_aliases(self, op: Operation) -> None:
-        match op:
-            case ReshapeOp() | tensor.ExtractSliceOp() | tensor.CastOp():
-                self.unite(op.operands[0], op.results[0])
-            case tensor.InsertSliceOp():
-                self.unite(op.dest, op.result)
-            case _ if isinstance(op, DestinationStyle):
-                for destination, result in zip(op.outs, op.results, strict=True):
-                    if not is_empty(destination):  # it has no contents, whoever else takes it
-                        self.unite(destination, result)
-            case _ if op.regions and not isinstance(op, LaunchOp | StructuredOp):
-                self._unite_carried(op)
-            case _:
-                pass
-
-    def _unite_carried(self, op: Operation) -> None:
-        """What a loop or branch takes, yields and returns may all share memory."""
-        tensors = [value for value in (*op.operands, *op.results) if isinstance(value.type, TensorType)]
-        for region in op.regions:
-            for block in region.blocks:
-                terminator = block.last_op
-                if terminator is not None:
-                    tensors += [value for value in terminator.operands if isinstance(value.type, TensorType)]
-        for value in tensors[1:]:
-            self.unite(tensors[0], value)
+        """Views, results and what they overwrite; what one loop or branch takes, yields and returns is one class."""
+        shared = [value for pair in aliases_of(op) for value in pair]
+        for value in shared[1:]:
+            self.unite(shared[0], value)
+        for position, result in destinations(op):
+            destination = op.operands[position]
+            if not is_empty(destination):  # it has no contents, whoever else takes it
+                self.unite(destination, result)

@@ -10,9 +10,9 @@ from itertools import chain
 
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import IsTerminator
 
 from mlopt.dialects.kernel import ContractOp, IndexOp, LaunchOp, MapOp, ReduceOp, StructuredOp
+from mlopt.ir.effects import is_dead
 from mlopt.passes.kernel.align_layouts import align_layout, drop_copy
 from mlopt.passes.kernel.inline_maps import inline_producer
 from mlopt.passes.kernel.launches import drop_in, drop_read, reads_of
@@ -104,16 +104,13 @@ def merge_constants(block: Block) -> bool:
 
 
 def erase_dead_ops(block: Block) -> tuple[bool, bool]:
-    """Erase, last first, every op of a block and of the bodies in it whose results are not used.
+    """Erase, last first, every dead op of a block and of the bodies in it.
 
-    The ops of launches have no effects, so that is all that keeps them. Returns whether anything was erased, and
-    whether an op reads less than before because of it.
+    Returns whether anything was erased, and whether an op reads less than before because of it.
     """
     erased = dropped = False
     for op in reversed(list(block.ops)):
-        if op.has_trait(IsTerminator):
-            continue
-        if all(result.first_use is None for result in op.results):
+        if is_dead(op):
             block.erase_op(op)
             erased = True
             continue
