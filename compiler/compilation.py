@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from mlopt.diagnostics import InputError, Place
 from mlopt.engine import attach_engine
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.locations import place_of_op
 from mlopt.ir.parser import parse_module
 from mlopt.ir.printer import print_module
 from mlopt.ir.registration import make_context
@@ -96,6 +97,7 @@ def load_model(
 
         module = import_model(model, ctx, dims=dict(options.dims), inputs=dict(inputs) if inputs else None)
     verify_module(module)
+    _check_input_names(main_function(module))
     compilation = Compilation(ctx, module, options, source, module.clone())
     compilation.import_seconds = time.perf_counter() - start
     return compilation
@@ -166,11 +168,13 @@ def is_planned(module: ModuleOp) -> bool:
 
 
 def main_function(module: ModuleOp) -> FuncOp:
-    """The function `@main`; `InputError` if there is none."""
+    """The function `@main`; `InputError` if there is none, or only its declaration."""
     for op in module.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == "main":
+            if op.is_declaration:
+                raise InputError("the function @main has no body", place=place_of_op(op))
             return op
-    raise InputError("the module has no function @main")
+    raise InputError("the module has no function @main", place=place_of_op(module))
 
 
 def argument_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
@@ -178,6 +182,16 @@ def argument_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
     if func.arg_attrs is None:
         return [{} for _ in func.function_type.inputs]
     return [dict(attributes.data) for attributes in func.arg_attrs]
+
+
+def _check_input_names(main: FuncOp) -> None:
+    names: set[str] = set()
+    for attributes in argument_attributes(main):
+        name = attributes.get("mlopt.name") or attributes.get("mlopt.input")
+        if isinstance(name, StringAttr):
+            if name.data in names:
+                raise InputError(f"the function @main has two inputs '{name.data}'", place=place_of_op(main))
+            names.add(name.data)
 
 
 def _pipeline_of(passes: Sequence[str]) -> Pipeline:

@@ -78,7 +78,11 @@ def test_unsupported_operators_are_listed_at_once(mlopt: Command) -> None:
 MALFORMED = {
     "}": "bad.mlir:1:1: error: expected an operation",
     "func.func @main(": "bad.mlir:1:",
+    "": "bad.mlir:1:1: error: the module has no function @main",
     "func.func @f() {\n  return\n}\n": "the module has no function @main",
+    "func.func private @main()\n": "bad.mlir:1:1: error: the function @main has no body",
+    'func.func @main(%a: f32 {mlopt.name = "x"}, %b: f32 {mlopt.name = "x"}) {\n  return\n}\n': "two inputs 'x'",
+    "func.func @main(%x: tensor<?xf32>) {\n  return\n}\n": "has a tensor of dynamic shape",
     "func.func @main() {\n  %y = arith.addf %z, %z : f32\n  return\n}\n": "bad.mlir:2:19: error: use of undeclared",
     "func.func @main() {\n  %b = arith.addi %a, %a : i32\n  %a = arith.constant 1 : i32\n  return\n}\n": "bad.mlir:",
     "func.func @main(%x: memref<4xf32>) {\n  return\n}\n": "bad.mlir:1:1: error: argument 1 of @main is neither",
@@ -157,6 +161,7 @@ def test_files_that_are_no_npz(mlopt: Command) -> None:
         (["batch"], "found 'batch'", 2),
         (["=5"], "found '=5'", 2),
         ([f"batch={10**30}"], "found 'batch=1000", 2),
+        ([f"batch={10**17}"], "m.onnx: error: the tensors of these shapes are too large", 1),
     ],
 )
 def test_dimensions(mlopt: Command, dims: list[str], message: str, code: int) -> None:

@@ -40,6 +40,7 @@ from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to
 from mlopt.ir.names import set_name
 from mlopt.ir.verifier import first_sentence
 
+_MAX_BYTES = 2**62  # figures are 64-bit integers
 _SMALL = 64
 """Elements: constants of no more stand in the IR, and computed values of no more are evaluated on demand."""
 
@@ -105,6 +106,12 @@ class _GraphImport:
             res_attrs=_named(names),
         )
         statistics = imported_statistics(self.model.graph, self._kinds())
+        if statistics.traffic_bytes > _MAX_BYTES:
+            raise InputError(
+                f"the tensors of these shapes are too large: nodes would read and write {statistics.traffic_bytes} "
+                "bytes",
+                place=self.model.place(),
+            )
         return ModuleOp([function], {"mlopt.imported": _statistics_attribute(statistics)})
 
     def _import_node(self, proto: NodeProto) -> None:
