@@ -1,4 +1,4 @@
-"""Which tensor operands an op of the kernel level reads, carries or slices; `mlopt.ir.effects` says what it overwrites."""
+"""Which tensor operands a kernel-level op reads, carries or slices; `mlopt.ir.effects` says what it overwrites."""
 
 from __future__ import annotations
 
