@@ -7,10 +7,11 @@ plans of their own. Running a plan touches no IR.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,7 @@ def run_plan(plan: Plan) -> None:
         step()
 
 
-@dataclass(frozen=True, slots=True)
-class _Recipe:
+class _Recipe(NamedTuple):
     """How to make an array in a slot's memory."""
 
     slot: Slot
@@ -37,23 +37,30 @@ class _Recipe:
     strides: tuple[int, ...]
     dtype: np.dtype
 
-    def array(self) -> np.ndarray:
-        slot = self.slot
-        return np.ndarray(self.shape, self.dtype, slot.data, slot.base + self.offset, self.strides)
 
-
-@dataclass(frozen=True, slots=True)
 class SlotCall:
     """A call some of whose arrays lie in slots; their views live only as long as the call."""
 
-    function: Callable[..., object]
-    args: tuple[object, ...]
-    kwargs: dict[str, object]
+    __slots__ = ("args", "function", "kwargs", "recipes")
+
+    def __init__(self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]):
+        names = tuple(kwargs)
+        values = (*args, *kwargs.values())
+        self.recipes = tuple((i, value) for i, value in enumerate(values) if isinstance(value, _Recipe))
+        self.args = values
+        self.kwargs = names
+        self.function = function
 
     def __call__(self) -> None:
-        args = [a.array() if isinstance(a, _Recipe) else a for a in self.args]
-        kwargs = {k: a.array() if isinstance(a, _Recipe) else a for k, a in self.kwargs.items()}
-        self.function(*args, **kwargs)
+        values = list(self.args)
+        for position, (slot, offset, shape, strides, dtype) in self.recipes:
+            values[position] = np.ndarray(shape, dtype, slot.data, slot.base + offset, strides)
+        names = self.kwargs
+        if names:
+            split = len(values) - len(names)
+            self.function(*values[:split], **dict(zip(names, values[split:], strict=True)))
+        else:
+            self.function(*values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +275,7 @@ class PlanBuilder:
         bound = [self._bind(arg) for arg in args]
         bound_kwargs = {key: self._bind(arg) for key, arg in kwargs.items()}
         if any(isinstance(a, _Recipe) for a in (*bound, *bound_kwargs.values())):
-            self.plan.append(SlotCall(function, tuple(bound), bound_kwargs))
+            self.plan.append(SlotCall(function, bound, bound_kwargs))
         else:
             self.plan.append(partial(function, *bound, **bound_kwargs))
 
