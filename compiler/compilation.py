@@ -111,7 +111,9 @@ def is_text(model: str | Path | ModelProto) -> TypeGuard[str]:
 def compile_model(compilation: Compilation, target: Level | None = "memref") -> Compilation:
     """Lower the module through the level `target`, in place.
 
-    A pipeline given as text must end at `target`; None lets it end anywhere, and stands for `memref` otherwise.
+    A pipeline given as text must end at `target`; None lets it end anywhere, and stands for `memref` otherwise. The IR
+    is verified after every phase and conversion, and after every pass of a pipeline given as text: checking takes a
+    quarter of a small model's compile time when each pass is followed by it.
     """
     start = time.perf_counter()
     module, options = compilation.module, compilation.options
@@ -136,13 +138,13 @@ def compile_model(compilation: Compilation, target: Level | None = "memref") -> 
             )
         while True:
             if not (level == "memref" and is_planned(module)):
-                _run(compilation, _pipeline_of(phase_passes(level, options.pipeline)))
+                _run(compilation, _pipeline_of(phase_passes(level, options.pipeline)), verify_each=False)
             compilation.levels[level] = module
             step = conversion(level)
             if level == target or step is None:
                 break
             compilation.levels[level] = module.clone()
-            _run(compilation, _pipeline_of([step]))
+            _run(compilation, _pipeline_of([step]), verify_each=False)
             level = LEVELS[LEVELS.index(level) + 1]
     compilation.compile_seconds += time.perf_counter() - start
     return compilation
@@ -198,9 +200,12 @@ def _pipeline_of(passes: Sequence[str]) -> Pipeline:
     return parse_pipeline(f"builtin.module({','.join(passes)})")
 
 
-def _run(compilation: Compilation, pipeline: Pipeline) -> None:
-    compilation.passes += PassManager(compilation.ctx, pipeline).run(compilation.module)
+def _run(compilation: Compilation, pipeline: Pipeline, *, verify_each: bool = True) -> None:
+    manager = PassManager(compilation.ctx, pipeline, verify_each=verify_each)
+    compilation.passes += manager.run(compilation.module)
     compilation.elements += pipeline.elements
+    if not verify_each:
+        verify_module(compilation.module)
 
 
 def _parse_file(path: Path, ctx: CompilerContext, options: CompileOptions) -> ModuleOp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -12,7 +13,8 @@ from xdsl.ir import Operation
 from mlopt.diagnostics import PassFailure
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import place_of_op
-from mlopt.memory import plan
+from mlopt.memory import GAP, Buffer, Plan, plan
+from mlopt.memory.search import search
 from mlopt.passes.memref.liveness import Liveness
 from mlopt.passes.memref.verify_plan import ARENA, verify_plan
 from mlopt.passes.memref.views import insert_argument, place_in
@@ -28,7 +30,8 @@ class AssignBuffersPass(Pass):
     alone, by code that shares nothing with the planner.
 
     Options: `strategy`: `aggressive` (any reuse, the best of several greedy plans), `conservative` (only buffers of
-    exactly the same size share), `none` (every buffer has its own space); `alignment` of every offset in bytes.
+    exactly the same size share), `none` (every buffer has its own space); `alignment` of every offset in bytes;
+    `nodes`: how far to search for a smaller plan where the `aggressive` one is above its lower bound (0: not at all).
     """
 
     name = "assign-buffers"
@@ -36,6 +39,7 @@ class AssignBuffersPass(Pass):
 
     strategy: Literal["none", "conservative", "aggressive"] = "aggressive"
     alignment: int = 64
+    nodes: int = 1000
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
@@ -52,12 +56,18 @@ class AssignBuffersPass(Pass):
 
     def _assign(self, ctx: CompilerContext, main: func.FuncOp) -> None:
         buffers = Liveness(main).buffers(self.alignment)
-        result = plan([buffer for _, buffer in buffers], self.strategy)
+        result = self._plan([buffer for _, buffer in buffers])
         arena = insert_argument(main, 0, MemRefType(i8, [result.height]), "arena", {ARENA: UnitAttr()})
         place_in(main, arena, [(alloc, result.offsets[buffer.id]) for alloc, buffer in buffers])
         ctx.count(self.name, "buffers", len(buffers))
         ctx.count(self.name, "arena-bytes", result.height)
         ctx.count(self.name, "max-live-bytes", result.lower_bound)
+
+    def _plan(self, buffers: Sequence[Buffer]) -> Plan:
+        result = plan(buffers, self.strategy)
+        if self.strategy == "aggressive" and result.status == GAP and self.nodes > 0:
+            return search(buffers, nodes=self.nodes).plan
+        return result
 
 
 def _has_arena(main: func.FuncOp) -> bool:
