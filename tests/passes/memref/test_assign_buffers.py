@@ -198,7 +198,8 @@ def test_a_planner_that_errs_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pass itself runs the verifier: a planner that places everything at the start does not get through."""
 
     def everything_at_the_start(buffers: Sequence[Buffer], strategy: Strategy) -> Plan:
-        return Plan({buffer.id: 0 for buffer in buffers}, plan(buffers, strategy).height, 0)
+        height = plan(buffers, strategy).height
+        return Plan({buffer.id: 0 for buffer in buffers}, height, height)
 
     monkeypatch.setattr("mlopt.passes.memref.assign_buffers.plan", everything_at_the_start)
     with pytest.raises(VerifyFailure, match="overlap"):
