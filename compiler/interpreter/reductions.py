@@ -10,12 +10,26 @@ import numpy as np
 from mlopt.interpreter.elementwise import Box, Kernel, inside, sorted_by_strides
 from mlopt.interpreter.expressions import Apply, Bound, Const, Expr, Read, Structured, post_order
 from mlopt.interpreter.lowering import Binding
+from mlopt.interpreter.nodes import Leaf
 from mlopt.interpreter.plan import PlanBuilder
 from mlopt.interpreter.primitives import identity, reduction_ufunc
 from mlopt.interpreter.recognize import Reduction
 from mlopt.interpreter.scratch import Scratch
-from mlopt.interpreter.views import View
+from mlopt.interpreter.views import Region, View
 from mlopt.ir.dtypes import to_numpy_dtype
+
+
+_LONGEST_PRODUCT = 1024
+"""Elements of a row up to which BLAS sums it as exactly as pairwise summation does, within 1e-6."""
+
+_ONES = {
+    dtype: Region.of_array("ones", np.ones(_LONGEST_PRODUCT, dtype))
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64))
+}
+"""What sums multiply by, shared by all sessions."""
+
+_MANY_ROWS = 64
+"""Rows from which on turning a tile around pays."""
 
 
 def is_windowed(form: Structured, element: Expr) -> bool:
@@ -48,17 +62,22 @@ def emit_reduction(
     ufunc, dtype = reduction_ufunc(reduction.op, out.dtype)
     kept = sorted_by_strides((d for d in range(form.rank) if d not in form.reductions), out)
     reduced = sorted_by_strides(form.reductions, _first_read(binding, form, reduction.element) or out)
-    kernel = Kernel(
-        builder.memory,
-        form.extents,
-        [],
-        [reduction.element],
-        binding,
-        blocks=[kept, reduced],
-        riders=[out.with_dtype(dtype)],
-    )
+    held_as = out.with_dtype(dtype)
+
+    def kernel_of(value: Expr) -> Kernel:
+        memory, blocks = builder.memory, [kept, reduced]
+        return Kernel(memory, form.extents, [], [value], binding, blocks=blocks, riders=[held_as])
+
+    kernel = kernel_of(reduction.element)
+    count = len(kernel.axes) - sum(1 for group in kernel.axes if group[0] in form.reductions)
+    factor = _squared(reduction)
+    is_square = False
+    if factor is not None and len(kernel.axes) == count + 1:
+        of_factor = kernel_of(factor)
+        is_square = _walks_rows(of_factor)
+        kernel = of_factor if is_square else kernel
     (held,) = kernel.riders
-    count = len(held.shape) - sum(1 for group in kernel.axes if group[0] in form.reductions)
+    folder = _Folder(builder, ufunc, reduction.op, dtype, is_square=is_square)
     extra = _partial_bytes(held, count) if fill is None else _partial_bytes_if_cut(kernel, held, count)
     with scratch.frame():
         tile = kernel.choose_tile(scratch.room, extra)
@@ -67,18 +86,85 @@ def emit_reduction(
         partial = scratch.array(tile[:count], dtype) if extra(tile) else None
         for lows, shape in kernel.tiles(tile):
             (values,) = kernel.emit_box(builder, registers, base, lows, shape)
-            axes = tuple(range(count, len(shape)))
             box = held.box(lows, shape).transposed(range(count))
             target = box
             if fill is None or any(lows[count:]):
                 assert partial is not None
                 target = View(partial.region, partial.offset, shape[:count], partial.strides, dtype)
-            builder.call(ufunc.reduce, values.with_dtype(dtype), axis=axes, dtype=dtype, out=target)
+            folder.emit(scratch, values.with_dtype(dtype), target)
             if target is not box:
                 builder.call(ufunc, box, target, out=box)
             elif fill is not None and not _is_identity(reduction.op, out.dtype, fill):
                 number = builder.memory.table(np.asarray(fill).astype(out.dtype)).with_dtype(dtype)
                 builder.call(ufunc, box, number, out=box)
+
+
+def _squared(reduction: Reduction) -> Expr | None:
+    """The factor of a sum of squares in single or double precision."""
+    match reduction:
+        case Reduction("arith.addf", Apply(name="arith.mulf", args=(left, right))) if left is right:
+            return left if to_numpy_dtype(left.type) in _ONES else None
+        case _:
+            return None
+
+
+def _walks_rows(kernel: Kernel) -> bool:
+    """Whether the kernel's value, or what it reads, has the last axis contiguous."""
+    node, dtype = kernel.yields[0]
+    return not isinstance(node, Leaf) or node.view.strides[-1] == dtype.itemsize
+
+
+class _Folder:
+    """Reduces the last axes of tiles by the call that is fastest for their layout.
+
+    `ufunc.reduce` over a contiguous last axis costs 60 ns a row and more. Where there is one such axis, a sum is a
+    product with a vector of ones and a sum of squares a dot product, both in BLAS; for the rest the tile is turned
+    around in scratch, if there is room, so that whole rows are folded into each other.
+    """
+
+    def __init__(self, builder: PlanBuilder, ufunc: np.ufunc, op: str, dtype: np.dtype, *, is_square: bool):
+        self._builder = builder
+        self._ufunc = ufunc
+        self._is_square = is_square
+        self._is_float_sum = op == "arith.addf"
+        self._in_blas = dtype in _ONES
+
+    def emit(self, scratch: Scratch, values: View, target: View) -> None:
+        """`target = op(values over the axes that target does not have)`, or the sum of their squares."""
+        call = self._builder.call
+        last = values.ndim - 1
+        if self._is_square:
+            call(np.vecdot, values, values, target)
+        elif target.ndim != last or values.strides[-1] != values.itemsize:
+            axes = tuple(range(target.ndim, values.ndim))
+            call(self._ufunc.reduce, values, axis=axes, dtype=values.dtype, out=target)
+        elif self._is_float_sum and self._in_blas and _is_product_with_ones(values):
+            call(np.matmul, values, _ones(values.shape[-1], values.dtype), target)
+        elif not self._is_float_sum and _pays_turning(values) and values.nbytes <= scratch.room:
+            with scratch.frame():
+                turned = scratch.array((values.shape[-1], *values.shape[:-1]), values.dtype)
+                call(np.copyto, turned, values.transposed((last, *range(last))))
+                call(self._ufunc.reduce, turned, axis=0, dtype=values.dtype, out=target)
+        else:
+            call(self._ufunc.reduce, values, axis=last, dtype=values.dtype, out=target)
+
+
+def _ones(count: int, dtype: np.dtype) -> View:
+    return View(_ONES[dtype], 0, (count,), (dtype.itemsize,), dtype)
+
+
+def _is_product_with_ones(values: View) -> bool:
+    """Whether BLAS takes the rows as they lie, and they are short enough to be summed without blocks."""
+    if values.shape[-1] > _LONGEST_PRODUCT:
+        return False
+    row = values.shape[-1] * values.itemsize
+    return values.ndim == 1 or values.shape[-2] == 1 or values.strides[-2] >= row
+
+
+def _pays_turning(values: View) -> bool:
+    """Many short rows: what a call costs per row is more than what two copies of the elements do."""
+    rows = values.size // max(values.shape[-1], 1)
+    return rows >= _MANY_ROWS and values.shape[-1] <= 2 * rows
 
 
 def _partial_bytes(held: View, count: int):
