@@ -14,7 +14,7 @@ import numpy as np
 
 from mlopt.compilation import Compilation, compile_model, is_text, load_model
 from mlopt.diagnostics import RunError
-from mlopt.interpreter.memref import Executable, TensorSpec
+from mlopt.interpreter.memref import Executable, TensorSpec, same_bits
 from mlopt.options import CompileOptions
 from mlopt.passes.memref.summary import MemorySummary, memory_summary
 from mlopt.passes.pipelines import Level
@@ -27,14 +27,16 @@ MAX_SPECIALISATIONS = 8
 """Compiled versions that a model keeps for other input shapes; the one used longest ago goes first."""
 
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+_Key = tuple[_Shapes, tuple[tuple[str, bytes], ...]]
+"""The shapes that a version is for, and the bytes of the inputs whose values it is for."""
 
 
 class Model:
     """A compiled model.
 
-    It is compiled for static shapes. When `run` meets inputs of other shapes, and the model's own dimensions are
-    symbolic, another version is compiled for them and kept. A model may be used from several threads, but not by two at
-    the same time: the second concurrent `run` raises `RunError`.
+    It is compiled for static shapes, and for the values of inputs that decide shapes. When `run` meets others, and the
+    model's own dimensions are symbolic, another version is compiled for them and kept. A model may be used from several
+    threads, but not by two at the same time: the second concurrent `run` raises `RunError`.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class Model:
         self._source = source
         self._options = options
         self._lock = threading.Lock()
-        self._versions: OrderedDict[_Shapes, _Version] = OrderedDict()
+        self._versions: OrderedDict[_Key, _Version] = OrderedDict()
         self._current = self._add_version(
             _Version(load_model(source, options, inputs=inputs), options.poison)
         )
@@ -109,10 +111,9 @@ class Model:
         return report
 
     def _version_for(self, inputs: Mapping[str, np.ndarray]) -> _Version:
-        shapes = _shapes(inputs)
-        known = self._versions.get(shapes)
+        known = next((version for version in self._versions.values() if version.is_for(inputs)), None)
         if known is not None:
-            self._versions.move_to_end(shapes)
+            self._versions.move_to_end(known.key)
             return known
         if not self._can_specialise(inputs):
             return self._current
@@ -120,7 +121,10 @@ class Model:
         return self._add_version(_Version(load_model(self._source, options, inputs=inputs), options.poison))
 
     def _can_specialise(self, inputs: Mapping[str, np.ndarray]) -> bool:
-        """Whether only the extents differ from what is compiled; anything else is for `Executable.run` to refuse."""
+        """Whether only extents and deciding values differ from what is compiled.
+
+        Anything else is for `Executable.run` to refuse.
+        """
         if is_text(self._source) or (
             isinstance(self._source, str | Path) and Path(self._source).suffix == ".mlir"
         ):
@@ -132,7 +136,7 @@ class Model:
         )
 
     def _add_version(self, version: _Version) -> _Version:
-        self._versions[version.shapes] = version
+        self._versions[version.key] = version
         while len(self._versions) > MAX_SPECIALISATIONS:
             self._versions.popitem(last=False)
         return version
@@ -147,7 +151,18 @@ class _Version:
         self.executable = Executable(compilation.module, compilation.ctx.weights, poison=poison)
         self.load_seconds = time.perf_counter() - start
         self.run_seconds: float | None = None
-        self.shapes: _Shapes = tuple(sorted((spec.name, spec.shape) for spec in self.executable.inputs))
+        values = {name: value.tobytes() for name, value in self.executable.required_values.items()}
+        self.key: _Key = (
+            tuple(sorted((spec.name, spec.shape) for spec in self.executable.inputs)),
+            tuple(sorted(values.items())),
+        )
+
+    def is_for(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Whether inputs of these shapes, and values where they decide, are what was compiled."""
+        return self.key[0] == _shapes(inputs) and all(
+            same_bits(np.asarray(inputs[name]), value)
+            for name, value in self.executable.required_values.items()
+        )
 
 
 def _shapes(inputs: Mapping[str, np.ndarray]) -> _Shapes:

@@ -47,9 +47,10 @@ def run_once(executable: Executable, inputs: Mapping[str, np.ndarray]) -> RunRes
 
 
 def seeded_inputs(executable: Executable) -> dict[str, np.ndarray]:
-    """Random inputs of the declared shapes, the same ones every time."""
+    """Random inputs of the declared shapes, the same ones every time; inputs that must have one value have it."""
     generator = np.random.default_rng(SEED)
-    return {spec.name: random_array(spec.shape, spec.dtype, generator) for spec in executable.inputs}
+    drawn = {spec.name: random_array(spec.shape, spec.dtype, generator) for spec in executable.inputs}
+    return {**drawn, **executable.required_values}
 
 
 def traced_peak(executable: Executable, inputs: Mapping[str, np.ndarray]) -> int:

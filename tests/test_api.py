@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
+from onnx import helper
 
 import mlopt
 import mlopt.model
 from mlopt.cli.main import main
 from mlopt.compilation import load_model
+from mlopt.passes.pipelines import Level
 from mlopt.save import save_model
 from tests.small_models import batch_of, classifier, classify
 
@@ -127,6 +130,71 @@ def test_versions_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for batch, expected in ((2, 2), (1, 2), (3, 3), (1, 3), (2, 4)):
         assert_classifies(model, batch)
         assert len(loads) == expected
+
+
+def reshaping_model() -> onnx.ModelProto:
+    """`y = Reshape(x, Concat(rows, [-1]))`, where `rows` is an input of one number."""
+    nodes = [
+        helper.make_node("Concat", ["rows", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"]),
+        helper.make_tensor_value_info("rows", onnx.TensorProto.INT64, [1]),
+    ]
+    outputs = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    rest = onnx.numpy_helper.from_array(np.array([-1]), "rest")
+    return helper.make_model(helper.make_graph(nodes, "reshaping", inputs, outputs, [rest]))
+
+
+def test_values_that_decide_shapes_are_compiled_when_first_met_and_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loads: list[object] = []
+
+    def counted(*arguments: object, **keywords: object) -> object:
+        loads.append(arguments)
+        return load_model(*arguments, **keywords)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(mlopt.model, "load_model", counted)
+    x = np.arange(6, dtype=np.float32)
+    model = mlopt.compile(reshaping_model(), inputs={"x": x, "rows": np.array([2])})
+    for rows in (2, 3, 2, 6, 3):
+        y = model.run({"x": x, "rows": np.array([rows])})["y"]
+        np.testing.assert_array_equal(y, x.reshape(rows, -1))
+    assert len(loads) == 3
+
+
+@pytest.mark.parametrize("level", ["graph", "kernel", "memref"])
+def test_ir_that_holds_for_one_value_refuses_another(level: Level) -> None:
+    x = np.arange(6, dtype=np.float32)
+    text = mlopt.compile(reshaping_model(), inputs={"x": x, "rows": np.array([2])}).ir(level)
+    assert "mlopt.value = dense<2> : tensor<1xi64>" in text
+    again = mlopt.compile(text)
+    np.testing.assert_array_equal(again.run({"x": x, "rows": np.array([2])})["y"], x.reshape(2, 3))
+    with pytest.raises(mlopt.InputError, match=r'"rows" is \[3\], but the model was compiled for \[2\]'):
+        again.run({"x": x, "rows": np.array([3])})
+
+
+def test_a_value_that_decides_shapes_must_be_known() -> None:
+    with pytest.raises(mlopt.UnsupportedError, match=r'needs the shape "shape" at compile time'):
+        mlopt.compile(reshaping_model(), dims={"n": 6})
+
+
+def test_inputs_whose_values_decide_nothing_are_free() -> None:
+    """`Shape` of an input asks for its extents only, and no operator asks for the values that are added."""
+    nodes = [
+        helper.make_node("Shape", ["like"], ["shape"]),
+        helper.make_node("Expand", ["x", "shape"], ["wide"]),
+        helper.make_node("Add", ["wide", "like"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2]) for n in ("x", "like")]
+    outputs = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    one = np.ones(2, np.float32)
+    source = helper.make_model(helper.make_graph(nodes, "expanding", inputs, outputs))
+    model = mlopt.compile(source, inputs={"x": one, "like": one})
+    assert "mlopt.value" not in model.ir("graph")
+    np.testing.assert_array_equal(model.run({"x": one, "like": 4 * one})["y"], 5 * one)
 
 
 def test_a_failed_run_changes_nothing(path: Path) -> None:

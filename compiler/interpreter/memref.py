@@ -17,7 +17,8 @@ from mlopt.interpreter.plan import Memory, PlanBuilder, aligned_bytes, run_plan
 from mlopt.interpreter.poison import POISON, Interval, dead_after
 from mlopt.interpreter.translate import Frame, Program, Value, argument_attribute
 from mlopt.interpreter.views import Region, Slot, View, row_major
-from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.dense import is_dense
+from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
 
@@ -50,6 +51,7 @@ class Executable:
         self._program = Program(module, self._memory)
         self._main = self._program.function("main")
         self._weights = weights
+        self._required: dict[str, np.ndarray] = {}
         self._inputs: list[tuple[TensorSpec, Slot]] = []
         self._outputs: list[tuple[TensorSpec, Slot]] = []
         self._arena = Region("the arena", 0, np.empty(0, np.uint8))
@@ -89,6 +91,11 @@ class Executable:
     def steps(self) -> int:
         """Number of steps at the top of the plan."""
         return len(self._plan)
+
+    @property
+    def required_values(self) -> Mapping[str, np.ndarray]:
+        """The inputs that the module holds for one value of only, by name: they decided shapes (`mlopt.value`)."""
+        return self._required
 
     def run(
         self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray] | None = None
@@ -147,6 +154,9 @@ class Executable:
         ):
             if (name := text(attribute)) is not None:
                 slot = Slot(f'{attribute[6:]} "{name}"', nbytes, writable=writable)
+                value = argument_attribute(main, position, "mlopt.value")
+                if value is not None and is_dense(value):
+                    self._required[name] = dense_to_array(value)
                 declared = text("mlopt.dtype")
                 interface.append((TensorSpec(name, shape, np.dtype(declared) if declared else dtype), slot))
                 return whole(View(slot, 0, shape, strides, dtype))
@@ -181,8 +191,17 @@ class Executable:
                 raise InputError(f'input "{spec.name}" is missing; found {_listed(list(inputs))}')
             array = np.asarray(inputs[spec.name])
             _check(array, spec, "input")
+            self._check_value(array, spec)
             found.append(np.require(array, spec.dtype, ["C", "A"]))
         return found
+
+    def _check_value(self, array: np.ndarray, spec: TensorSpec) -> None:
+        required = self._required.get(spec.name)
+        if required is not None and not same_bits(array, required):
+            raise InputError(
+                f'input "{spec.name}" is {array.tolist()}, but the model was compiled for {required.tolist()} as '
+                "its value, which decides shapes"
+            )
 
     def _checked_outputs(self, out: Mapping[str, np.ndarray], sources: list[np.ndarray]) -> list[np.ndarray]:
         """The arrays to write, in order: the caller's, or fresh ones."""
@@ -206,6 +225,12 @@ class Executable:
                 raise InputError(f'output "{spec.name}" overlaps an input or another output')
             results.append(array)
         return results
+
+
+def same_bits(array: np.ndarray, required: np.ndarray) -> bool:
+    """Whether an array has the shape and the bits of `required`, in any byte order: NaN is NaN, -0 is not 0."""
+    native = array.astype(required.dtype, copy=False)
+    return native.shape == required.shape and native.tobytes() == required.tobytes()
 
 
 def _check(array: np.ndarray, spec: TensorSpec, what: str) -> None:

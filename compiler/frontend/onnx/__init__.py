@@ -56,6 +56,9 @@ def import_model(
       `ctx.evaluator` is used to compute shapes.
     - `dims` gives symbolic dimensions their numbers: by the model's name for one, or as `INPUT.AXIS` for one
       without a name. The shapes of the arrays in `inputs` (name → example) do the same.
+    - Where an operator needs a value at compile time (the shape of a Reshape) that is computed from inputs, it
+      takes it from the values in `inputs`. The module then holds for these values only: such an argument has its
+      value as `mlopt.value`, and a run with another one is refused.
 
     Arguments and results are the model's inputs and outputs in their order, with their exact names as
     `mlopt.name`; inputs that nothing uses stay. An initializer that is an input too is a default value: it is

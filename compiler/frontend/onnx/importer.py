@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +76,9 @@ class _GraphImport:
         self.opsets = model.opsets
         self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
         self.values: dict[str, SSAValue] = {}
+        # Values that are known at compile time, and those of them that were asked for, with all they come from.
         self.known: dict[SSAValue, np.ndarray | None] = {}
+        self.decisive: set[SSAValue] = set()
         # An initializer that is also an input is a default: an input only if the caller feeds it.
         self.inputs = [
             value
@@ -90,6 +92,8 @@ class _GraphImport:
             set_name(argument, value.name)
             argument.location = _location(value.name)
             self.values[value.name] = argument
+            example = inputs.get(value.name)
+            self.known[argument] = example if example is not None and example.size <= _SMALL else None
 
     def run(self) -> ModuleOp:
         """Import every node; returns the module."""
@@ -102,8 +106,8 @@ class _GraphImport:
             "main",
             FunctionType.from_lists(self.block.arg_types, [result.type for result in results]),
             Region(self.block),
-            arg_attrs=_named(value.name for value in self.inputs),
-            res_attrs=_named(names),
+            arg_attrs=ArrayAttr(map(self._argument_attributes, self.inputs)),
+            res_attrs=ArrayAttr(DictionaryAttr({"mlopt.name": StringAttr(name)}) for name in names),
         )
         statistics = imported_statistics(self.model.graph, self._kinds())
         if statistics.traffic_bytes > _MAX_BYTES:
@@ -147,6 +151,15 @@ class _GraphImport:
         except UnsupportedError as error:
             message = f'input "{value.name}": element type {dtype} is not supported'
             raise UnsupportedError(message, place=self.model.place()) from error
+
+    def _argument_attributes(self, value: ValueInfoProto) -> DictionaryAttr:
+        """The name of an input, and its value if that decided something."""
+        attributes: dict[str, Attribute] = {"mlopt.name": StringAttr(value.name)}
+        argument = self.values[value.name]
+        example = self.known[argument]
+        if argument in self.decisive and example is not None:
+            attributes["mlopt.value"] = array_to_dense(example)
+        return DictionaryAttr(attributes)
 
     def _kinds(self) -> dict[str, TensorKind]:
         kinds: dict[str, TensorKind] = {}
@@ -192,12 +205,24 @@ class _GraphImport:
             if isinstance(op, Block) or not (isinstance(op, ConstantOp) or _is_small(current)):
                 self.known[current] = None
                 continue
-            needed = [] if isinstance(op, ShapeOp) else [o for o in op.operands if o not in self.known]
+            needed = [operand for operand in _origins(op) if operand not in self.known]
             if needed:
                 pending.extend(needed)
             else:
                 self._evaluate(op)
+        if self.known[value] is not None:
+            self._decide_by(value)
         return self.known[value]
+
+    def _decide_by(self, value: SSAValue) -> None:
+        """Note that a known value, and so all that it is computed from, decided something about the module."""
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current not in self.decisive:
+                self.decisive.add(current)
+                if isinstance(current.owner, Operation):
+                    pending.extend(_origins(current.owner))
 
     def _evaluate(self, op: Operation) -> None:
         """Enter the results of `op`, whose operands have been entered, into `known`."""
@@ -224,16 +249,17 @@ class _GraphImport:
             return None
 
 
+def _origins(op: Operation) -> Sequence[SSAValue]:
+    """The operands whose values the results of `op` are computed from."""
+    return () if isinstance(op, ShapeOp) else op.operands
+
+
 def _is_small(value: SSAValue) -> bool:
     return tensor_type(value.type).element_count() <= _SMALL
 
 
 def _location(name: str) -> LocationAttr:
     return NameLoc(StringAttr(name), NoneAttr())
-
-
-def _named(names: Iterable[str]) -> ArrayAttr[DictionaryAttr]:
-    return ArrayAttr(DictionaryAttr({"mlopt.name": StringAttr(name)}) for name in names)
 
 
 def _statistics_attribute(statistics: ImportedStatistics) -> DictionaryAttr:

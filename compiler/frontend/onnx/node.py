@@ -29,7 +29,10 @@ class Surroundings(Protocol):
         ...
 
     def known_value(self, value: SSAValue) -> np.ndarray | None:
-        """The value, if it depends on no input of the model and is small or a constant."""
+        """The value, if it is small or a constant, and follows from constants, shapes and inputs with an example.
+
+        Asking decides: the model then holds for no other values of those inputs.
+        """
         ...
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
@@ -94,11 +97,14 @@ class Node:
     # Values known at compile time.
 
     def known(self, index: int, what: str) -> np.ndarray:
-        """The value of an input that decides shapes; `UnsupportedError` if it is computed at run time."""
+        """The value of an input that decides shapes; `UnsupportedError` if it is not known at compile time."""
         value = self._surroundings.known_value(self.operand(index))
         if value is None:
             name = self.proto.input[index]
-            message = f'needs the {what} "{name}" at compile time, but it is computed at run time'
+            message = (
+                f'needs the {what} "{name}" at compile time, but it is computed at run time, '
+                "or from inputs without an example"
+            )
             raise self.error(message, UnsupportedError)
         return value
 
