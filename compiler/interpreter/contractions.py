@@ -4,7 +4,7 @@ Every dimension is one of four: batch (in both factors and the output), row (lef
 output), inner (not in the output). A factor goes to `np.matmul` as it lies in memory if its inner dimensions can be
 walked as one and one of its two matrix strides is the size of an element; numpy would copy anything else behind our
 back. Otherwise it is first written to scratch, block by block, in a layout that BLAS takes: for a convolution this is
-im2col, padding included.
+im2col, padding included. Which way a block is packed (`_Way`) is decided by what it costs within the scratch there is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import product
 
 import numpy as np
 
+from mlopt.interpreter import costs
 from mlopt.interpreter.elementwise import Kernel, sorted_by_strides
 from mlopt.interpreter.expressions import Expr, Gather, Index, Read, Structured, post_order
 from mlopt.interpreter.lowering import Binding
@@ -23,6 +24,7 @@ from mlopt.interpreter.plan import PlanBuilder
 from mlopt.interpreter.precision import converted, sum_dtype
 from mlopt.interpreter.recognize import Contraction
 from mlopt.interpreter.scratch import Scratch, aligned
+from mlopt.interpreter.slabs import Slab, copied_read
 from mlopt.interpreter.views import Region, View, merged_strides
 
 BLOCK_BYTES = 4 << 20
@@ -36,6 +38,9 @@ _SHORT_STEP = 4
 
 _SMALLEST_CUT = 64
 """The innermost row and column dimensions are not cut below this: a product gets slow."""
+
+_SMALLEST_SLAB_CUT = 16
+"""The same where a slab makes packing a block cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,29 @@ class _Factor:
     nbytes: int
     packed: bool = False
     layout: tuple[int, ...] = ()
+    slab: Slab | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a contraction is cut into blocks, and how their factors are packed.
+
+    `block` are the extents per dimension. With `slabs`, padded factors are packed from a slab by one call, else by a
+    call per tap. With `flat`, the dimension `flat` is walked in whole rows of the slab, `row` elements each: the taps
+    of all rows are then one run, which copies several times as fast, and the product has columns that nobody wants.
+    """
+
+    block: Mapping[int, int]
+    slabs: bool = False
+    flat: int | None = None
+    row: int = 0
+
+    def stored(self, block: Mapping[int, int]) -> dict[int, int]:
+        """The extents of a block in packed factors and in the product."""
+        stored = dict(block)
+        if self.flat is not None:
+            stored[self.flat] = self.row
+        return stored
 
 
 def emit_contraction(
@@ -123,6 +151,9 @@ class _Emission:
         self.right = self._factor(right, self.roles.column)
         self.inner = self._order_inner()
         self._decide_packing()
+        for factor in (self.left, self.right):
+            read = copied_read(factor.expr) if factor.packed else None
+            factor.slab = Slab.of(factor.expr, binding, self.extents) if read and read.bounds else None
         self.rows = self._inner_group(self.left, self.roles.row)
         self.columns = self._inner_group(self.right, self.roles.column)
         self.batches = tuple(
@@ -263,12 +294,19 @@ class _Emission:
 
     # Blocks
 
-    def _need(self, block: Mapping[int, int]) -> int:
-        """Bytes of scratch for blocks of that extent."""
-        total = sum(self._packed_bytes(factor, block) for factor in (self.left, self.right) if factor.packed)
-        if self.tiled:
-            total += self._bytes((*self.roles.batch, *self.roles.row, *self.roles.column), block)
+    def _need(self, way: _Way) -> int:
+        """Bytes of scratch for one block."""
+        stored = way.stored(way.block)
+        total = sum(self._packed_bytes(factor, stored) for factor in (self.left, self.right) if factor.packed)
+        if way.slabs:
+            total += sum(self._slab_bytes(factor.slab, way) for factor in (self.left, self.right) if factor.slab)
+        if self.tiled or way.flat is not None:
+            total += self._bytes((*self.roles.batch, *self.roles.row, *self.roles.column), stored)
         return total
+
+    def _slab_bytes(self, slab: Slab, way: _Way) -> int:
+        tail = 0 if way.flat is None else way.row - self.extents[way.flat]
+        return slab.nbytes(way.block, tail)
 
     def _bytes(self, dims: Sequence[int], block: Mapping[int, int]) -> int:
         return aligned(self.dtype.itemsize * math.prod(block[d] for d in dims))
@@ -276,42 +314,123 @@ class _Emission:
     def _packed_bytes(self, factor: _Factor, block: Mapping[int, int]) -> int:
         return self._bytes(factor.layout, block)
 
-    def _choose_block(self, budget: int) -> dict[int, int]:
-        """Extents per dimension: the whole, cut where scratch is short: batches, then columns, then rows."""
-        block = dict(enumerate(self.extents))
+    def _cut(self, way: _Way, budget: int, room: int) -> _Way:
+        """The way with extents cut until a block fits `budget`: batches, then columns, then rows.
+
+        Extents are halved; what is left of `room` after that is used up.
+        """
+        smallest = _SMALLEST_SLAB_CUT if way.slabs else _SMALLEST_CUT
         cuts = [(d, 1) for d in (*self.roles.batch, *self.roles.column[:-1])]
-        cuts += [(d, _SMALLEST_CUT) for d in self.roles.column[-1:]]
+        cuts += [(d, smallest) for d in self.roles.column[-1:]]
         cuts += [(d, 1) for d in self.roles.row[:-1]]
-        cuts += [(d, _SMALLEST_CUT) for d in self.roles.row[-1:]]
-        for dim, smallest in cuts:
-            if self._need({**block, dim: 1}) == self._need(block):
+        cuts += [(d, smallest) for d in self.roles.row[-1:]]
+
+        def with_parts(dim: int, parts: int, least: int) -> _Way:
+            return replace(way, block={**way.block, dim: max(least, -(-self.extents[dim] // parts))})
+
+        for dim, least in cuts:
+            if dim == way.flat or self._need(with_parts(dim, self.extents[dim], 1)) == self._need(way):
                 continue
             parts = 1
-            while self._need(block) > budget and block[dim] > smallest:
+            while self._need(way) > budget and way.block[dim] > least:
                 parts *= 2
-                block[dim] = max(smallest, -(-self.extents[dim] // parts))
-        return block
+                way = with_parts(dim, parts, least)
+            while parts > 1 and self._need(with_parts(dim, parts - 1, least)) <= min(budget, room):
+                parts -= 1
+                way = with_parts(dim, parts, least)
+        return way
+
+    def _choose_way(self) -> _Way:
+        """The cheapest way that fits; without enough scratch for any, tap by tap in the smallest blocks."""
+        reserve = max(self._temporaries(self.left), self._temporaries(self.right))
+        room = self.scratch.room - reserve
+        budget = min(max(room, SMALLEST_BLOCK_BYTES), BLOCK_BYTES)
+        whole = dict(enumerate(self.extents))
+        best = self._cut(_Way(whole), budget, room)
+        if self.left.slab is None and self.right.slab is None:
+            return best
+        for candidate in (_Way(whole, slabs=True), self._flat_way(whole)):
+            if candidate is not None:
+                way = self._cut(candidate, budget, room)
+                if self._need(way) <= room and self._cost(way) < self._cost(best):
+                    best = way
+        return best
+
+    def _flat_way(self, block: Mapping[int, int]) -> _Way | None:
+        """The way that walks whole rows of a slab, if its innermost dimensions step by elements and by rows."""
+        for factor, group in ((self.left, self.rows), (self.right, self.columns)):
+            if factor.slab is None or len(group) < 2 or factor.layout[-2:] != group[-2:]:
+                continue
+            outer, inner = group[-2:]
+            strides = factor.slab.strides(block)
+            row, rest = divmod(strides[outer], factor.slab.itemsize)
+            if strides[inner] == factor.slab.itemsize and not rest and row >= self.extents[inner]:
+                return _Way(block, slabs=True, flat=inner, row=row)
+        return None
+
+    # Costs
+
+    def cost(self) -> float:
+        """Nanoseconds that the contraction takes, roughly."""
+        return self._cost(self._choose_way())
+
+    def _cost(self, way: _Way) -> float:
+        batches, rows, columns = (
+            math.prod(-(-self.extents[d] // way.block[d]) for d in dims)
+            for dims in (self.roles.batch, self.roles.row, self.roles.column)
+        )
+        stored = way.stored(way.block)
+        total = batches * rows * self._packing_cost(self.left, way, stored)
+        total += batches * (rows if columns > 1 else 1) * columns * self._packing_cost(self.right, way, stored)
+        blocks = batches * rows * columns
+        outer = (*self.roles.batch, *self.roles.row, *self.roles.column)
+        points = math.prod(stored[d] for d in outer)
+        total += blocks * (costs.CALL + points * math.prod(self.extents[d] for d in self.inner) * costs.PRODUCT)
+        if self.tiled or way.flat is not None:
+            run = way.block[outer[-1]] if outer else 1
+            total += blocks * costs.copy(math.prod(way.block[d] for d in outer), run)
+        return total
+
+    def _packing_cost(self, factor: _Factor, way: _Way, stored: Mapping[int, int]) -> float:
+        """What it costs to pack one block of a factor."""
+        if not factor.packed:
+            return 0.0
+        elements = math.prod(stored[d] for d in factor.layout)
+        run = stored[factor.layout[-1]] if factor.layout else 1
+        if way.flat is not None and factor.slab is not None:
+            run *= stored[factor.layout[-2]]
+        if factor.slab is not None and way.slabs:
+            slab = math.prod(factor.slab.shape(way.block))
+            return costs.copy(elements, run) + costs.CALL + costs.copy(slab, factor.slab.shape(way.block)[-1])
+        read = copied_read(factor.expr)
+        calls = 1
+        for bound in () if read is None else read.bounds:
+            extents = [way.block[d] for d in bound.expr.dims if way.block[d] > 1]
+            calls *= min(extents, default=1) if len(extents) > 1 else 1
+        return calls * costs.CALL + costs.copy(elements, run)
+
+    # Emission
 
     def run(self) -> None:
-        reserve = max(self._temporaries(self.left), self._temporaries(self.right))
-        block = self._choose_block(min(max(self.scratch.room - reserve, SMALLEST_BLOCK_BYTES), BLOCK_BYTES))
-        left = self._packing_kernel(self.left, block)
-        right = self._packing_kernel(self.right, block)
+        way = self._choose_way()
+        stored = way.stored(way.block)
+        left = self._packing_kernel(self.left, stored)
+        right = self._packing_kernel(self.right, stored)
         with self.scratch.frame():
-            packed_left = self._place(self.left, block)
-            packed_right = self._place(self.right, block)
-            tile = self._tile(block)
-            rows = self._boxes(self.roles.row, block)
-            columns = self._boxes(self.roles.column, block)
-            for batch in self._boxes(self.roles.batch, block):
+            packed_left = self._place(self.left, way, stored)
+            packed_right = self._place(self.right, way, stored)
+            tile = self._tile(way, stored)
+            rows = self._boxes(self.roles.row, way.block)
+            columns = self._boxes(self.roles.column, way.block)
+            for batch in self._boxes(self.roles.batch, way.block):
                 for position, row in enumerate(rows):
                     if left is not None and packed_left is not None:
-                        self._pack(left, packed_left, self.left, {**batch, **row})
+                        self._pack(left, packed_left, self.left, {**batch, **row}, way)
                     for column in columns:
                         fresh = position == 0 or len(columns) > 1
                         if right is not None and packed_right is not None and fresh:
-                            self._pack(right, packed_right, self.right, {**batch, **column})
-                        self._multiply({**batch, **row, **column}, packed_left, packed_right, tile)
+                            self._pack(right, packed_right, self.right, {**batch, **column}, way)
+                        self._multiply({**batch, **row, **column}, packed_left, packed_right, tile, way)
 
     def _boxes(self, dims: Sequence[int], block: Mapping[int, int]) -> list[dict[int, tuple[int, int]]]:
         """First position and extent per dimension, for every block."""
@@ -336,33 +455,43 @@ class _Emission:
             self.builder.memory, extents, [target], [factor.expr], self.binding, blocks=[factor.layout]
         )
 
-    def _place(self, factor: _Factor, block: Mapping[int, int]) -> View | None:
-        """Scratch for the packed blocks of a factor."""
+    def _place(self, factor: _Factor, way: _Way, stored: Mapping[int, int]) -> View | None:
+        """Scratch for the packed blocks of a factor, and for its slab."""
         if not factor.packed:
             return None
-        region, offset = self.scratch.take(self._packed_bytes(factor, block))
-        strides = _strides(factor.layout, block, self.dtype, len(self.extents))
+        if factor.slab is not None and way.slabs:
+            factor.slab.place(*self.scratch.take(self._slab_bytes(factor.slab, way)), way.block)
+        region, offset = self.scratch.take(self._packed_bytes(factor, stored))
+        strides = _strides(factor.layout, stored, self.dtype, len(self.extents))
         return View(region, offset, self.extents, strides, self.dtype)
 
-    def _tile(self, block: Mapping[int, int]) -> View | None:
+    def _tile(self, way: _Way, stored: Mapping[int, int]) -> View | None:
         """Scratch for products that can't be written to the output."""
-        if not self.tiled:
+        if not self.tiled and way.flat is None:
             return None
         outer = [
             d for d in (*self.roles.row, *self.roles.column) if d not in self.rows and d not in self.columns
         ]
         layout = (*self.roles.batch, *outer, *self.rows, *self.columns)
-        region, offset = self.scratch.take(self._bytes(layout, block))
-        return View(
-            region, offset, self.extents, _strides(layout, block, self.dtype, len(self.extents)), self.dtype
-        )
+        region, offset = self.scratch.take(self._bytes(layout, stored))
+        strides = _strides(layout, stored, self.dtype, len(self.extents))
+        return View(region, offset, self.extents, strides, self.dtype)
 
     def _pack(
-        self, kernel: Kernel, packed: View, factor: _Factor, box: Mapping[int, tuple[int, int]]
+        self, kernel: Kernel, packed: View, factor: _Factor, box: Mapping[int, tuple[int, int]], way: _Way
     ) -> None:
         """Write one block of a factor to scratch."""
         lows = {d: box[d][0] if d in box else 0 for d in factor.layout}
         shape = {d: box[d][1] if d in box else self.extents[d] for d in factor.layout}
+        if factor.slab is not None and way.slabs:
+            window = factor.slab.emit(self.builder, lows, shape)
+            stored = way.stored(shape)
+            extents = tuple(stored.get(d, 1) for d in range(len(self.extents)))
+            target, source = (
+                replace(view, shape=extents).transposed(factor.layout) for view in (packed, window)
+            )
+            self.builder.call(np.copyto, target, source, casting="unsafe")
+            return
         kernel.retarget(0, _shifted(packed, lows))
         kernel.emit(self.builder, self.scratch, kernel.box_on_axes(lows, shape))
 
@@ -372,9 +501,11 @@ class _Emission:
         packed_left: View | None,
         packed_right: View | None,
         tile: View | None,
+        way: _Way,
     ) -> None:
         """One block of the output."""
-        shape = [box[d][1] if d in box else e for d, e in enumerate(self.extents)]
+        wanted = [box[d][1] if d in box else e for d, e in enumerate(self.extents)]
+        shape = way.stored(dict(enumerate(wanted)))
         left = self._block(self.left.view, packed_left, box)
         right = self._block(self.right.view, packed_right, box)
         out = self._block(self.out, None, box)
@@ -385,22 +516,19 @@ class _Emission:
             self._matrix(target, shape, self.rows, self.columns),
         )
         self.builder.call(np.matmul, *_merge_batches(arguments))
-        held = self._matrix(out, shape, self.rows, self.columns)
-        product = arguments[2]
-        if self.fill is None:
-            kinds = {} if self.dtype == self.out.dtype else {"casting": "unsafe", "dtype": self.out.dtype}
-            self.builder.call(np.add, held, product, held, **kinds)
-            return
-        if self.fill != 0 and self.dtype.kind == self.out.dtype.kind:
-            self.builder.call(np.add, product, self._number(self.dtype), product)
-        if tile is not None:
-            self.builder.call(np.copyto, held, product, casting="unsafe")
-        if self.fill != 0 and self.dtype.kind != self.out.dtype.kind:
-            self.builder.call(np.add, held, self._number(self.out.dtype), held)
+        held, product = self._elements(wanted, out, target)
+        store_product(self.builder, held, product, self.fill, is_stored=tile is None)
 
-    def _number(self, dtype: np.dtype) -> View:
-        """What the output is filled with."""
-        return self.builder.memory.table(np.asarray(self.fill).astype(dtype))
+    def _elements(self, shape: Sequence[int], *views: View) -> tuple[View, ...]:
+        """Blocks of the output's shape, with as few axes as walk the same elements."""
+        dims = [d for d in sorted_by_strides(self.batches, views[0]) if shape[d] > 1]
+        dims += [d for d in (*self.rows, *self.columns) if shape[d] > 1]
+        groups = merged_strides([shape[d] for d in dims], [[v.strides[d] for d in dims] for v in views])
+        extents = tuple(math.prod(shape[dims[i]] for i in group) for group in groups)
+        return tuple(
+            replace(view, shape=extents, strides=tuple(view.strides[dims[g[-1]]] for g in groups))
+            for view in views
+        )
 
     def _block(self, view: View | None, packed: View | None, box: Mapping[int, tuple[int, int]]) -> View:
         if packed is not None:
@@ -415,6 +543,26 @@ class _Emission:
         batch = [(shape[d], view.strides[d]) for d in self.batches]
         axes = [*batch, (m, row), (n, column)]
         return replace(view, shape=tuple(e for e, _ in axes), strides=tuple(s for _, s in axes))
+
+
+def store_product(builder: PlanBuilder, out: View, product: View, fill: object | None, *, is_stored: bool) -> None:
+    """Add a product to `out`, which holds `fill` everywhere if given; `is_stored` products stand in `out` already."""
+
+    def add_number(view: View) -> None:
+        number = builder.memory.table(np.asarray(fill).astype(view.dtype))
+        builder.call(np.add, view, number, view)
+
+    if fill is None:
+        kinds = {} if product.dtype == out.dtype else {"casting": "unsafe", "dtype": out.dtype}
+        builder.call(np.add, out, product, out, **kinds)
+        return
+    is_wide = product.dtype.kind == out.dtype.kind
+    if fill != 0 and is_wide:
+        add_number(product)
+    if not is_stored:
+        builder.call(np.copyto, out, product, casting="unsafe")
+    if fill != 0 and not is_wide:
+        add_number(out)
 
 
 def _canonical(m: int, n: int, row: int, column: int, item: int) -> tuple[int, int]:

@@ -29,7 +29,7 @@ TILE_BYTES = 256 << 10
 MINIMUM_TILE = 4096
 """Elements of the smallest tile; below it calls cost more than the work in them."""
 
-_FILL_WHOLE_BELOW = 32 << 10
+FILL_WHOLE_BELOW = 32 << 10
 """Padding: up to this many bytes, filling all of a tile is cheaper than filling its border."""
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
@@ -444,7 +444,7 @@ def emit_padded(
     """
     shape = tuple(min(t, e) for t, e in zip(target.shape, shape, strict=True))
     start = (0,) * len(shape)
-    whole = target.nbytes <= _FILL_WHOLE_BELOW
+    whole = target.nbytes <= FILL_WHOLE_BELOW
     if whole and not all(bound.holds_everywhere(shape) for bound in bounds):
         builder.call(np.copyto, target, pad)
     for lows, extents in _simple_boxes(bounds, start, shape):
@@ -452,8 +452,8 @@ def emit_padded(
         if box is not None:
             builder.call(np.copyto, _nonunit(target.box(*box)), _nonunit(source.box(*box)))
         if not whole:
-            for border in _border(box, lows, extents):
-                builder.call(np.copyto, _nonunit(target.box(*border)), pad)
+            for edge in border(box, lows, extents):
+                builder.call(np.copyto, _nonunit(target.box(*edge)), pad)
 
 
 def _nonunit(view: View) -> View:
@@ -476,7 +476,7 @@ def _simple_boxes(bounds: Sequence[Bound], lows: tuple[int, ...], shape: tuple[i
     yield lows, shape
 
 
-def _border(box: Box | None, lows: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Box]:
+def border(box: Box | None, lows: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Box]:
     """Disjoint boxes that cover what is in the outer box and not in `box`."""
     if box is None:
         yield lows, shape
