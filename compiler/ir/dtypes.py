@@ -106,7 +106,9 @@ def array_to_dense(
     return DenseIntOrFPElementsAttr(type, BytesAttr(np.ascontiguousarray(array).tobytes()))
 
 
-def constant_attr(array: np.ndarray, weights: WeightStore, name: str) -> Attribute:
+def constant_attr(
+    array: np.ndarray, weights: WeightStore, name: str
+) -> DenseIntOrFPElementsAttr | WeightAttr:
     """The value attribute of a constant: `dense<...>` up to 64 elements, else `#mlopt.weight<...>`.
 
     The store's entry is called `name`, or has another name if an equal array is stored already or `name` is taken.

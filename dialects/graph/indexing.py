@@ -31,8 +31,21 @@ from mlopt.dialects.graph.base import (
 )
 
 
+class GatherBase(InferredOp):
+    """Base of the gathers along one axis."""
+
+    input = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    result = result_def(TensorType)
+    axis = prop_def(I64Attr)
+    assembly_format = "$input `,` $indices `axis` `=` $axis " + SIGNATURE
+
+    def __init__(self, input: Operand, indices: Operand, axis: int = 0):
+        super().__init__([input, indices], {"axis": int_attr(normalize_axis(axis, rank_of(input)))})
+
+
 @irdl_op_definition
-class GatherOp(InferredOp):
+class GatherOp(GatherBase):
     """Slices of the operand along `axis`, picked by indices of any shape. ONNX Gather, `numpy.take`.
 
     Shapes: input `[a..., n, b...]`, indices `[i...]`, result `[a..., i..., b...]`.
@@ -43,14 +56,6 @@ class GatherOp(InferredOp):
     """
 
     name = "graph.gather"
-    input = operand_def(TensorType)
-    indices = operand_def(TensorType)
-    result = result_def(TensorType)
-    axis = prop_def(I64Attr)
-    assembly_format = "$input `,` $indices `axis` `=` $axis " + SIGNATURE
-
-    def __init__(self, input: Operand, indices: Operand, axis: int = 0):
-        super().__init__([input, indices], {"axis": int_attr(normalize_axis(axis, rank_of(input)))})
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
@@ -62,7 +67,7 @@ class GatherOp(InferredOp):
 
 
 @irdl_op_definition
-class GatherElementsOp(InferredOp):
+class GatherElementsOp(GatherBase):
     """For each position of `indices`, the operand's element there with the index as its `axis` coordinate.
 
     ONNX GatherElements, `numpy.take_along_axis` without broadcasting.
@@ -73,14 +78,6 @@ class GatherElementsOp(InferredOp):
     """
 
     name = "graph.gather_elements"
-    input = operand_def(TensorType)
-    indices = operand_def(TensorType)
-    result = result_def(TensorType)
-    axis = prop_def(I64Attr)
-    assembly_format = "$input `,` $indices `axis` `=` $axis " + SIGNATURE
-
-    def __init__(self, input: Operand, indices: Operand, axis: int = 0):
-        super().__init__([input, indices], {"axis": int_attr(normalize_axis(axis, rank_of(input)))})
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:

@@ -113,18 +113,6 @@ class MaxPoolOp(PoolOp):
 
     name = "graph.max_pool"
 
-    def __init__(
-        self,
-        input: Operand,
-        kernel: Sequence[int],
-        *,
-        strides: Sequence[int] | None = None,
-        pads: Sequence[int] | None = None,
-        dilations: Sequence[int] | None = None,
-        ceil_mode: bool = False,
-    ):
-        super().__init__(input, kernel, strides=strides, pads=pads, dilations=dilations, ceil_mode=ceil_mode)
-
 
 @irdl_op_definition
 class AveragePoolOp(PoolOp):

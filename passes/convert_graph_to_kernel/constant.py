@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f64, i64
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import is_float
-from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
+from mlopt.dialects.graph.base import is_float, shape_of
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
 from mlopt.passes.convert_graph_to_kernel.launch import Operand, Space, position
 from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, integer_type, signless
 

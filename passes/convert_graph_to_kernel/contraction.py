@@ -8,9 +8,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph, kernel
+from mlopt.dialects.graph.base import shape_of
 from mlopt.dialects.kernel import LinearExpr
 from mlopt.ir.names import copy_name
-from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
 from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space
 from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, accumulator
 from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_names, window_axes

@@ -14,15 +14,12 @@ from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph, kernel
 from mlopt.dialects.graph.base import GraphOp, Tensor, dense_attr, is_unsigned, tensor_type
 from mlopt.dialects.mlopt import WeightAttr
-from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype
+from mlopt.ir.dtypes import constant_attr, dense_to_array, from_numpy_dtype
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name, set_name
 from mlopt.passes.convert_graph_to_kernel.launch import Launch
 from mlopt.passes.convert_graph_to_kernel.scalars import Number, signless_type
 from mlopt.weights import WeightStore
-
-MAX_DENSE_ELEMENTS = 64
-"""Constants of more elements go to the weight store."""
 
 Convert: TypeAlias = Callable[[Any, "Conversion"], None]
 """Makes the kernel-level form of one graph op and tells the conversion what replaces its results."""
@@ -43,11 +40,6 @@ def converts(
         return function
 
     return register
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tensor."""
-    return tensor_type(value.type).get_shape()
 
 
 def element_of(value: SSAValue) -> Attribute:
@@ -112,12 +104,8 @@ class Conversion:
 
     def constant(self, before: GraphOp, array: np.ndarray[Any, np.dtype[Any]], name: str) -> SSAValue:
         """A new constant tensor: in the text if it is small, else in the weight store under `name` or one like it."""
-        if array.size <= MAX_DENSE_ELEMENTS:
-            constant = kernel.ConstantOp(array_to_dense(array))
-        else:
-            element = from_numpy_dtype(array.dtype)
-            weight = WeightAttr(self._weights.add(array, name))
-            constant = kernel.ConstantOp(weight, TensorType(element, array.shape))
+        type = TensorType(from_numpy_dtype(array.dtype), array.shape)
+        constant = kernel.ConstantOp(constant_attr(array, self._weights, name), type)
         self.insert(before, constant)
         set_name(constant.result, name)
         return constant.result

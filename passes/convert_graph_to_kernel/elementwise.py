@@ -14,13 +14,12 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import GraphOp, is_float, is_unsigned
+from mlopt.dialects.graph.base import GraphOp, is_float, is_unsigned, shape_of
 from mlopt.passes.convert_graph_to_kernel.conversion import (
     CONVERSIONS,
     Conversion,
     converts,
     element_of,
-    shape_of,
     unsupported,
 )
 from mlopt.passes.convert_graph_to_kernel.launch import Operand, Space
@@ -214,29 +213,24 @@ def _cast(op: graph.CastOp, conversion: Conversion) -> None:
 # Binary
 
 
-@elementwise(graph.AddOp)
-def _add(s: Scalars, op: graph.AddOp, a: SSAValue, b: SSAValue) -> SSAValue:
-    return s.add(a, b)
+for _op_class, _method in {
+    graph.AddOp: Scalars.add,
+    graph.MaxOp: Scalars.maximum,
+    graph.MinOp: Scalars.minimum,
+    graph.MulOp: Scalars.mul,
+    graph.SubOp: Scalars.sub,
+}.items():
 
+    def _binary(
+        s: Scalars,
+        op: GraphOp,
+        a: SSAValue,
+        b: SSAValue,
+        method: Callable[[Scalars, SSAValue, SSAValue], SSAValue] = _method,
+    ) -> SSAValue:
+        return method(s, a, b)
 
-@elementwise(graph.SubOp)
-def _sub(s: Scalars, op: graph.SubOp, a: SSAValue, b: SSAValue) -> SSAValue:
-    return s.sub(a, b)
-
-
-@elementwise(graph.MulOp)
-def _mul(s: Scalars, op: graph.MulOp, a: SSAValue, b: SSAValue) -> SSAValue:
-    return s.mul(a, b)
-
-
-@elementwise(graph.MinOp)
-def _min(s: Scalars, op: graph.MinOp, a: SSAValue, b: SSAValue) -> SSAValue:
-    return s.minimum(a, b)
-
-
-@elementwise(graph.MaxOp)
-def _max(s: Scalars, op: graph.MaxOp, a: SSAValue, b: SSAValue) -> SSAValue:
-    return s.maximum(a, b)
+    elementwise(_op_class)(_binary)
 
 
 @elementwise(graph.AndOp)

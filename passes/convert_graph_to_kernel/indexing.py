@@ -8,7 +8,8 @@ from xdsl.dialects import tensor
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
-from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
+from mlopt.dialects.graph.base import shape_of
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
 from mlopt.passes.convert_graph_to_kernel.launch import Index, Operand, Space, position
 from mlopt.passes.convert_graph_to_kernel.movement import convert_movement
 from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, signless

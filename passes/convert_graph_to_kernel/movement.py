@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 
 from mlopt.dialects import graph, kernel
-from mlopt.dialects.graph.base import GraphOp, tensor_type
+from mlopt.dialects.graph.base import GraphOp, shape_of, tensor_type
 from mlopt.ir.names import copy_name
-from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, shape_of
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts
 from mlopt.passes.convert_graph_to_kernel.launch import Index, Operand, Space
 from mlopt.passes.convert_graph_to_kernel.scalars import number_attr, signless
 

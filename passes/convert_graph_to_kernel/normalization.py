@@ -10,8 +10,9 @@ from xdsl.dialects import math
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
+from mlopt.dialects.graph.base import shape_of
 from mlopt.dialects.kernel import tensor_type
-from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
 from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space, named
 from mlopt.passes.convert_graph_to_kernel.reduction import Reduction, add, fold, maximum
 from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, accumulator, lowest

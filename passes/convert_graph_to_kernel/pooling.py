@@ -6,9 +6,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
+from mlopt.dialects.graph.base import shape_of
 from mlopt.dialects.kernel import tensor_type
 from mlopt.ir.dtypes import to_numpy_dtype
-from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
 from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space
 from mlopt.passes.convert_graph_to_kernel.reduction import Combine, add, maximum
 from mlopt.passes.convert_graph_to_kernel.scalars import Number, Scalars, accumulator, lowest

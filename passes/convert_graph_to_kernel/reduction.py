@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import get_ints, is_float
+from mlopt.dialects.graph.base import get_ints, is_float, shape_of
 from mlopt.dialects.kernel import Access
-from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of, shape_of
+from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
 from mlopt.passes.convert_graph_to_kernel.elementwise import integer_division
 from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space, named, position
 from mlopt.passes.convert_graph_to_kernel.scalars import (

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
-from mlopt.frontend.onnx.windows import WindowAttributes, window_attributes
+from mlopt.frontend.onnx.windows import window_attributes
 
 
 @importer("MaxPool", since=1)
 def max_pool(node: Node) -> SSAValue:
     """The maximum of each window; `storage_order` only concerns the second output, which is not supported."""
-    kernel, window = _window(node)
-    op = graph.MaxPoolOp(
-        node.operand(0),
-        kernel,
-        strides=window.strides,
-        pads=window.pads,
-        dilations=window.dilations,
-        ceil_mode=_ceil_mode(node),
-    )
-    return node.add(op).result
+    return _pool(node, graph.MaxPoolOp)
 
 
 @importer("AveragePool", since=1)
 def average_pool(node: Node) -> SSAValue:
     """The mean of each window."""
-    kernel, window = _window(node)
-    op = graph.AveragePoolOp(
-        node.operand(0),
-        kernel,
-        strides=window.strides,
-        pads=window.pads,
-        dilations=window.dilations,
-        ceil_mode=_ceil_mode(node),
-        count_include_pad=node.integer("count_include_pad", 0) == 1,
-    )
-    return node.add(op).result
+    count_include_pad = node.integer("count_include_pad", 0) == 1
+    return _pool(node, partial(graph.AveragePoolOp, count_include_pad=count_include_pad))
 
 
 @importer("GlobalAveragePool", since=1)
@@ -53,11 +38,21 @@ def global_max_pool(node: Node) -> SSAValue:
     return node.add(graph.ReduceMaxOp(node.operand(0), range(2, node.rank_of(0)), keepdims=True)).result
 
 
-def _window(node: Node) -> tuple[list[int], WindowAttributes]:
+def _pool(node: Node, build: Callable[..., graph.PoolOp]) -> SSAValue:
+    """The operation over the windows that the node describes."""
     kernel = node.integers("kernel_shape")
     if kernel is None:
         raise node.error('expected an attribute "kernel_shape", found none')
-    return kernel, window_attributes(node, node.shape_of(0)[2:], kernel)
+    window = window_attributes(node, node.shape_of(0)[2:], kernel)
+    op = build(
+        node.operand(0),
+        kernel,
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        ceil_mode=_ceil_mode(node),
+    )
+    return node.add(op).result
 
 
 def _ceil_mode(node: Node) -> bool:
