@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 from mlopt.diagnostics import InputError, Place
 from mlopt.engine import attach_engine
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.parser import parse_module
 from mlopt.ir.printer import print_module
@@ -172,12 +173,12 @@ def is_planned(module: ModuleOp) -> bool:
 
 def main_function(module: ModuleOp) -> FuncOp:
     """The function `@main`; `InputError` if there is none, or only its declaration."""
-    for op in module.ops:
-        if isinstance(op, FuncOp) and op.sym_name.data == "main":
-            if op.is_declaration:
-                raise InputError("the function @main has no body", place=place_of_op(op))
-            return op
-    raise InputError("the module has no function @main", place=place_of_op(module))
+    main = find_main(module)
+    if main is None:
+        raise InputError("the module has no function @main", place=place_of_op(module))
+    if main.is_declaration:
+        raise InputError("the function @main has no body", place=place_of_op(main))
+    return main
 
 
 def argument_attributes(func: FuncOp) -> list[dict[str, Attribute]]:

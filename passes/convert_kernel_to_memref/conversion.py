@@ -14,6 +14,7 @@ from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.dialects import kernel
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name, set_name
 from mlopt.passes.convert_kernel_to_memref.bufferizer import Bufferizer
@@ -61,7 +62,7 @@ class ConvertKernelToMemrefPass(Pass):
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
-        main = next((f for f in op.ops if isinstance(f, func.FuncOp) and f.sym_name.data == "main"), None)
+        main = find_main(op)
         if main is None:
             raise PassFailure("the module has no function '@main' to convert", place=place_of_op(op))
         if not _has_tensors(main):

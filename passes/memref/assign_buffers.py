@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 
 from mlopt.diagnostics import PassFailure
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import GAP, Buffer, Plan, plan
 from mlopt.memory.search import search
@@ -45,7 +46,7 @@ class AssignBuffersPass(Pass):
         assert isinstance(op, ModuleOp)
         if self.alignment < 1:
             raise PassFailure(f"the alignment of buffers must be at least 1 byte, found {self.alignment}")
-        main = next((f for f in op.ops if isinstance(f, func.FuncOp) and f.sym_name.data == "main"), None)
+        main = find_main(op)
         if main is None:
             raise PassFailure("the module has no function '@main'", place=place_of_op(op))
         changed = not _has_arena(main)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.diagnostics import VerifyFailure
+from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import GAP, OPTIMAL, Buffer, max_live
 from mlopt.passes.memref.verify_plan import base_argument, byte_size, placed_buffers
@@ -34,7 +34,7 @@ class MemorySummary:
 
 def memory_summary(module: ModuleOp, alignment: int = 64) -> MemorySummary:
     """Sum up the plan of a module after `assign-buffers`; `VerifyFailure` if `@main` has no arena."""
-    main = next((f for f in module.ops if isinstance(f, func.FuncOp) and f.sym_name.data == "main"), None)
+    main = find_main(module)
     arena = None if main is None else base_argument(main)
     if main is None or arena is None:
         raise VerifyFailure("the module has no '@main' with an arena", place=place_of_op(module))
