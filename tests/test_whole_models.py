@@ -26,7 +26,17 @@ from tests.frontend.onnx_models import model_of
 from tests.mlir_opt import check_with_mlir_opt
 
 MODELS = Path(__file__).parent / "models"
-STORED = ("bert_tiny_dyn", "resnet18s_legacy17")
+STORED = (
+    "bert_tiny_dyn",
+    "clip_tiny_dyn",
+    "convnext_atto",
+    "gpt2_tiny_prefill_dyn",
+    "llava_concat_tiny_prefill",
+    "mobilenetv2_035",
+    "resnet18s_dyn",
+    "resnet18s_legacy17",
+    "vit_tiny_dyn",
+)
 NAMES = (*STORED, "multimodal")
 
 CONFIG = make_model.read_config(Path(make_model.__file__).with_name("config.json"))
@@ -75,9 +85,9 @@ def test_optimised_and_as_imported_agree(name: str) -> None:
 def test_memory_is_within_its_limits(name: str) -> None:
     memory: dict[str, Any] = compiled(name).report()["memory"]
     arena = memory["arena_bytes"]
-    assert arena <= 0.3 * memory["imported_no_reuse_bytes"]
-    assert arena <= 1.0 * memory["imported_max_live_bytes"]
-    assert arena - memory["workspace_bytes"] <= 1.10 * memory["max_live_bytes"]
+    assert arena <= 0.25 * memory["imported_no_reuse_bytes"]
+    assert arena <= 0.85 * memory["imported_max_live_bytes"]
+    assert arena - memory["workspace_bytes"] <= 1.05 * memory["max_live_bytes"]
     # What the engine holds beside the arena are tables of indices.
     assert memory["engine_scratch_bytes"] <= 4096
 
@@ -108,10 +118,16 @@ def test_no_operand_of_a_matrix_product_is_copied(name: str, monkeypatch: pytest
     for arrays in seen:
         assert len(arrays) == 3  # an output to write into, so that none is made
         assert not any(np.may_share_memory(arrays[2], operand) for operand in arrays[:2])
-        for array in arrays:
-            item, (row, column) = array.itemsize, array.strides[-2:]
-            rows, columns = array.shape[-2:]
-            assert (column == item and row >= columns * item) or (row == item and column >= rows * item)
+        assert all(map(has_unit_stride, arrays)), [(array.shape, array.strides) for array in arrays]
+
+
+def has_unit_stride(array: np.ndarray) -> bool:
+    """Whether BLAS takes the array, or each matrix of it, as it lies: rows or columns are contiguous and disjoint."""
+    item = array.itemsize
+    if array.ndim < 2:
+        return array.strides in ((), (item,))
+    (row, column), (rows, columns) = array.strides[-2:], array.shape[-2:]
+    return (column == item and row >= columns * item) or (row == item and column >= rows * item)
 
 
 @pytest.mark.parametrize("name", NAMES)
