@@ -10,7 +10,7 @@ im2col, padding included. Which way a block is packed (`_Way`) is decided by wha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -20,12 +20,14 @@ from mlopt.interpreter import costs
 from mlopt.interpreter.elementwise import Kernel, sorted_by_strides
 from mlopt.interpreter.expressions import Expr, Gather, Index, Read, Structured, post_order
 from mlopt.interpreter.lowering import Binding
+from mlopt.interpreter.parts import Parts, unpadded_ranges
 from mlopt.interpreter.plan import PlanBuilder
 from mlopt.interpreter.precision import converted, sum_dtype
 from mlopt.interpreter.recognize import Contraction
 from mlopt.interpreter.scratch import Scratch, aligned
 from mlopt.interpreter.slabs import Slab, copied_read
 from mlopt.interpreter.views import Region, View, merged_strides
+from mlopt.ir.dtypes import to_numpy_dtype
 
 BLOCK_BYTES = 4 << 20
 """Preferred limit of what one block of a contraction keeps in scratch: larger blocks bring nothing."""
@@ -36,11 +38,11 @@ SMALLEST_BLOCK_BYTES = 16 << 10
 _SHORT_STEP = 4
 """Elements between neighbours that are still read well."""
 
-_SMALLEST_CUT = 64
-"""The innermost row and column dimensions are not cut below this: a product gets slow."""
+_PREFERRED_CUT = 64
+"""The innermost row and column dimensions need not be cut below this: a product gets slow."""
 
-_SMALLEST_SLAB_CUT = 16
-"""The same where a slab makes packing a block cheap."""
+_SMALLEST_CUT = 16
+"""They are not cut below this to make use of the scratch there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +73,27 @@ class _Factor:
 
 
 @dataclass(frozen=True, slots=True)
+class _Groups:
+    """The dimensions that make up the rows and the columns of one matrix, and those that count matrices."""
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    batches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Way:
     """How a contraction is cut into blocks, and how their factors are packed.
 
     `block` are the extents per dimension. With `slabs`, padded factors are packed from a slab by one call, else by a
     call per tap. With `flat`, the dimension `flat` is walked in whole rows of the slab, `row` elements each: the taps
     of all rows are then one run, which copies several times as fast, and the product has columns that nobody wants.
+    `tiled` products go to scratch first: the output does not take them, or takes them only as many small matrices.
     """
 
     block: Mapping[int, int]
+    groups: _Groups
+    tiled: bool
     slabs: bool = False
     flat: int | None = None
     row: int = 0
@@ -105,7 +119,42 @@ def emit_contraction(
 
     `out` has one axis per dimension of `form` and must not overlap what the factors read.
     """
-    _Emission(builder, scratch, binding, form, contraction, out, fill).run()
+    points = math.prod(form.extents[d] for d in form.reductions)
+    dtype = sum_dtype(contraction.left, contraction.right, points, out.dtype)
+    left, right = converted(contraction.left, dtype), converted(contraction.right, dtype)
+
+    parts = Parts(binding)
+
+    def emission(left: Expr, right: Expr, out: View) -> _Emission:
+        return _Emission(builder, scratch, parts, left, right, out, fill)
+
+    for part in _cheapest(emission, parts, left, right, out):
+        part.run()
+
+
+def _cheapest(
+    emission: Callable[[Expr, Expr, View], _Emission], cuts: Parts, left: Expr, right: Expr, out: View
+) -> list[_Emission]:
+    """The contraction as a whole, or cut where padding begins, whichever is cheaper and fits the scratch.
+
+    What lies inside needs no padding, and is packed by one call without a slab.
+    """
+    whole = emission(left, right, out)
+    if whole.is_one_block:
+        return [whole]
+    for dim in reversed(sorted_by_strides((d for d, s in enumerate(out.strides) if s), out)):
+        ranges = unpadded_ranges((left, right), dim, out)
+        if len(ranges) == 1:
+            continue
+        parts: list[_Emission] = []
+        for low, high in ranges:
+            shape = tuple(high - low if d == dim else e for d, e in enumerate(out.shape))
+            box = out.box([low if d == dim else 0 for d in range(out.ndim)], shape)
+            factors = [cuts.shifted(factor, dim, low, shape) for factor in (left, right)]
+            parts += _cheapest(emission, cuts, *factors, box)
+        if all(part.fits() for part in parts) and sum(part.cost() for part in parts) < whole.cost():
+            return parts
+    return [whole]
 
 
 def varying_dims(expr: Expr, extents: Sequence[int]) -> frozenset[int]:
@@ -131,21 +180,19 @@ class _Emission:
         builder: PlanBuilder,
         scratch: Scratch,
         binding: Binding,
-        form: Structured,
-        contraction: Contraction,
+        left: Expr,
+        right: Expr,
         out: View,
         fill: object | None,
     ):
         self.builder = builder
         self.scratch = scratch
         self.binding = binding
-        self.extents = form.extents
+        self.extents = out.shape
         self.out = out
         self.fill = fill
-        points = math.prod(e for e, step in zip(form.extents, out.strides, strict=True) if not step)
-        self.dtype = sum_dtype(contraction.left, contraction.right, points, out.dtype)
+        self.dtype = to_numpy_dtype(left.type)
         self.is_blas = self.dtype.kind == "f"
-        left, right = converted(contraction.left, self.dtype), converted(contraction.right, self.dtype)
         self.roles = self._classify(left, right)
         self.left = self._factor(left, self.roles.row)
         self.right = self._factor(right, self.roles.column)
@@ -154,17 +201,14 @@ class _Emission:
         for factor in (self.left, self.right):
             read = copied_read(factor.expr) if factor.packed else None
             factor.slab = Slab.of(factor.expr, binding, self.extents) if read and read.bounds else None
-        self.rows = self._inner_group(self.left, self.roles.row)
-        self.columns = self._inner_group(self.right, self.roles.column)
-        self.batches = tuple(
-            d
-            for d in (*self.roles.batch, *self.roles.row, *self.roles.column)
-            if d not in self.rows and d not in self.columns
+        direct = self._groups(out)
+        self.must_tile = (
+            self.dtype != out.dtype
+            or fill is None
+            or not self._takes_blas(out, direct.rows, direct.columns)
         )
-        self.batches = tuple(sorted_by_strides(self.batches, out))
-        self.tiled = (
-            self.dtype != out.dtype or fill is None or not self._takes_blas(out, self.rows, self.columns)
-        )
+        self.direct, self.in_tile = direct, self._groups(None)
+        self.way = self._choose_way()
 
     # Decisions
 
@@ -244,7 +288,7 @@ class _Emission:
     def _decide_packing(self) -> None:
         for factor, is_left in ((self.left, True), (self.right, False)):
             if not factor.packed and factor.view is not None:
-                group = self._inner_group(factor, factor.outer)
+                group = self._inner_group(factor, factor.outer, self.out)
                 shape = (group, self.inner) if is_left else (self.inner, group)
                 factor.packed = not self._takes_blas(factor.view, *shape)
             if factor.packed:
@@ -264,9 +308,17 @@ class _Emission:
                 order = (*self.inner, *factor.outer)
         return (*self.roles.batch, *order)
 
-    def _inner_group(self, factor: _Factor, dims: tuple[int, ...]) -> tuple[int, ...]:
+    def _groups(self, out: View | None) -> _Groups:
+        """The dimensions of one matrix, for products that go to `out`, or to scratch."""
+        rows = self._inner_group(self.left, self.roles.row, out)
+        columns = self._inner_group(self.right, self.roles.column, out)
+        dims = (*self.roles.batch, *self.roles.row, *self.roles.column)
+        batches = sorted_by_strides((d for d in dims if d not in rows and d not in columns), self.out)
+        return _Groups(rows, columns, tuple(batches))
+
+    def _inner_group(self, factor: _Factor, dims: tuple[int, ...], out: View | None) -> tuple[int, ...]:
         """The innermost of the row or column dimensions that factor and output can both walk as one."""
-        rows = [[self.out.strides[d] for d in dims]]
+        rows = [] if out is None else [[out.strides[d] for d in dims]]
         if not factor.packed and factor.view is not None:
             rows.append([factor.view.strides[d] for d in dims])
         groups = merged_strides([self.extents[d] for d in dims], rows)
@@ -300,7 +352,7 @@ class _Emission:
         total = sum(self._packed_bytes(factor, stored) for factor in (self.left, self.right) if factor.packed)
         if way.slabs:
             total += sum(self._slab_bytes(factor.slab, way) for factor in (self.left, self.right) if factor.slab)
-        if self.tiled or way.flat is not None:
+        if way.tiled:
             total += self._bytes((*self.roles.batch, *self.roles.row, *self.roles.column), stored)
         return total
 
@@ -319,7 +371,7 @@ class _Emission:
 
         Extents are halved; what is left of `room` after that is used up.
         """
-        smallest = _SMALLEST_SLAB_CUT if way.slabs else _SMALLEST_CUT
+        smallest = _SMALLEST_CUT if room > 0 else _PREFERRED_CUT
         cuts = [(d, 1) for d in (*self.roles.batch, *self.roles.column[:-1])]
         cuts += [(d, smallest) for d in self.roles.column[-1:]]
         cuts += [(d, 1) for d in self.roles.row[:-1]]
@@ -346,33 +398,52 @@ class _Emission:
         room = self.scratch.room - reserve
         budget = min(max(room, SMALLEST_BLOCK_BYTES), BLOCK_BYTES)
         whole = dict(enumerate(self.extents))
-        best = self._cut(_Way(whole), budget, room)
-        if self.left.slab is None and self.right.slab is None:
-            return best
-        for candidate in (_Way(whole, slabs=True), self._flat_way(whole)):
-            if candidate is not None:
-                way = self._cut(candidate, budget, room)
-                if self._need(way) <= room and self._cost(way) < self._cost(best):
-                    best = way
+        groups = self.in_tile if self.must_tile else self.direct
+        best = self._cut(_Way(whole, groups, self.must_tile), budget, room)
+        for candidate in self._candidates(whole):
+            way = self._cut(candidate, budget, room)
+            if self._need(way) <= room and self._cost(way) < self._cost(best):
+                best = way
         return best
 
-    def _flat_way(self, block: Mapping[int, int]) -> _Way | None:
-        """The way that walks whole rows of a slab, if its innermost dimensions step by elements and by rows."""
-        for factor, group in ((self.left, self.rows), (self.right, self.columns)):
-            if factor.slab is None or len(group) < 2 or factor.layout[-2:] != group[-2:]:
+    def _candidates(self, block: Mapping[int, int]) -> Iterator[_Way]:
+        """Ways that take more scratch than the simplest."""
+        in_tile = _Way(block, self.in_tile, tiled=True)
+        if not self.must_tile and self.in_tile != self.direct:
+            yield in_tile
+        slabs = [(factor, group) for factor, group in self._sides() if factor.slab is not None]
+        if slabs:
+            yield replace(in_tile, slabs=True)
+            if not self.must_tile:
+                yield _Way(block, self.direct, tiled=False, slabs=True)
+        for factor, group in slabs:
+            assert factor.slab is not None
+            if len(group) < 2 or factor.layout[-2:] != group[-2:]:
                 continue
             outer, inner = group[-2:]
             strides = factor.slab.strides(block)
             row, rest = divmod(strides[outer], factor.slab.itemsize)
             if strides[inner] == factor.slab.itemsize and not rest and row >= self.extents[inner]:
-                return _Way(block, slabs=True, flat=inner, row=row)
-        return None
+                yield replace(in_tile, slabs=True, flat=inner, row=row)
+
+    def _sides(self) -> tuple[tuple[_Factor, tuple[int, ...]], ...]:
+        """Both factors with their rows or columns."""
+        return (self.left, self.in_tile.rows), (self.right, self.in_tile.columns)
 
     # Costs
 
     def cost(self) -> float:
         """Nanoseconds that the contraction takes, roughly."""
-        return self._cost(self._choose_way())
+        return self._cost(self.way)
+
+    @property
+    def is_one_block(self) -> bool:
+        """Whether nothing is cut."""
+        return all(extent == self.way.block[d] for d, extent in enumerate(self.extents))
+
+    def fits(self) -> bool:
+        """Whether there is enough scratch."""
+        return self._need(self.way) <= self.scratch.room
 
     def _cost(self, way: _Way) -> float:
         batches, rows, columns = (
@@ -385,8 +456,10 @@ class _Emission:
         blocks = batches * rows * columns
         outer = (*self.roles.batch, *self.roles.row, *self.roles.column)
         points = math.prod(stored[d] for d in outer)
-        total += blocks * (costs.CALL + points * math.prod(self.extents[d] for d in self.inner) * costs.PRODUCT)
-        if self.tiled or way.flat is not None:
+        matrices = math.prod(way.block[d] for d in way.groups.batches)
+        products = points * math.prod(self.extents[d] for d in self.inner)
+        total += blocks * (costs.CALL + matrices * costs.MATRIX + products * costs.PRODUCT)
+        if way.tiled:
             run = way.block[outer[-1]] if outer else 1
             total += blocks * costs.copy(math.prod(way.block[d] for d in outer), run)
         return total
@@ -412,7 +485,7 @@ class _Emission:
     # Emission
 
     def run(self) -> None:
-        way = self._choose_way()
+        way = self.way
         stored = way.stored(way.block)
         left = self._packing_kernel(self.left, stored)
         right = self._packing_kernel(self.right, stored)
@@ -467,12 +540,9 @@ class _Emission:
 
     def _tile(self, way: _Way, stored: Mapping[int, int]) -> View | None:
         """Scratch for products that can't be written to the output."""
-        if not self.tiled and way.flat is None:
+        if not way.tiled:
             return None
-        outer = [
-            d for d in (*self.roles.row, *self.roles.column) if d not in self.rows and d not in self.columns
-        ]
-        layout = (*self.roles.batch, *outer, *self.rows, *self.columns)
+        layout = (*way.groups.batches, *way.groups.rows, *way.groups.columns)
         region, offset = self.scratch.take(self._bytes(layout, stored))
         strides = _strides(layout, stored, self.dtype, len(self.extents))
         return View(region, offset, self.extents, strides, self.dtype)
@@ -504,6 +574,7 @@ class _Emission:
         way: _Way,
     ) -> None:
         """One block of the output."""
+        groups = way.groups
         wanted = [box[d][1] if d in box else e for d, e in enumerate(self.extents)]
         shape = way.stored(dict(enumerate(wanted)))
         left = self._block(self.left.view, packed_left, box)
@@ -511,18 +582,18 @@ class _Emission:
         out = self._block(self.out, None, box)
         target = out if tile is None else tile
         arguments = (
-            self._matrix(left, shape, self.rows, self.inner),
-            self._matrix(right, shape, self.inner, self.columns),
-            self._matrix(target, shape, self.rows, self.columns),
+            self._matrix(left, shape, groups.batches, groups.rows, self.inner),
+            self._matrix(right, shape, groups.batches, self.inner, groups.columns),
+            self._matrix(target, shape, groups.batches, groups.rows, groups.columns),
         )
         self.builder.call(np.matmul, *_merge_batches(arguments))
-        held, product = self._elements(wanted, out, target)
+        held, product = self._elements(wanted, groups, out, target)
         store_product(self.builder, held, product, self.fill, is_stored=tile is None)
 
-    def _elements(self, shape: Sequence[int], *views: View) -> tuple[View, ...]:
+    @staticmethod
+    def _elements(shape: Sequence[int], groups: _Groups, *views: View) -> tuple[View, ...]:
         """Blocks of the output's shape, with as few axes as walk the same elements."""
-        dims = [d for d in sorted_by_strides(self.batches, views[0]) if shape[d] > 1]
-        dims += [d for d in (*self.rows, *self.columns) if shape[d] > 1]
+        dims = [d for d in (*groups.batches, *groups.rows, *groups.columns) if shape[d] > 1]
         groups = merged_strides([shape[d] for d in dims], [[v.strides[d] for d in dims] for v in views])
         extents = tuple(math.prod(shape[dims[i]] for i in group) for group in groups)
         return tuple(
@@ -536,11 +607,18 @@ class _Emission:
         assert view is not None
         return view.box([box[d][0] if d in box else 0 for d in range(view.ndim)], view.shape)
 
-    def _matrix(self, view: View, shape: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> View:
+    def _matrix(
+        self,
+        view: View,
+        shape: Mapping[int, int],
+        batches: Sequence[int],
+        rows: Sequence[int],
+        columns: Sequence[int],
+    ) -> View:
         """The view with the batch axes, then a row and a column axis."""
         (m, row), (n, column) = self._axis(view, shape, rows), self._axis(view, shape, columns)
         row, column = _canonical(m, n, row, column, view.itemsize)
-        batch = [(shape[d], view.strides[d]) for d in self.batches]
+        batch = [(shape[d], view.strides[d]) for d in batches]
         axes = [*batch, (m, row), (n, column)]
         return replace(view, shape=tuple(e for e, _ in axes), strides=tuple(s for _, s in axes))
 

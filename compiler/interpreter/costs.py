@@ -8,6 +8,9 @@ from __future__ import annotations
 CALL = 500.0
 """A call on a handful of elements."""
 
+MATRIX = 100.0
+"""A matrix of a batch, in one call."""
+
 PRODUCT = 1 / 30
 """A multiplication and an addition in BLAS."""
 

@@ -443,9 +443,10 @@ def emit_padded(
     `target` may have extent 1 along axes on which nothing depends.
     """
     shape = tuple(min(t, e) for t, e in zip(target.shape, shape, strict=True))
+    bounds = tuple(bound for bound in bounds if not bound.holds_everywhere(shape))
     start = (0,) * len(shape)
     whole = target.nbytes <= FILL_WHOLE_BELOW
-    if whole and not all(bound.holds_everywhere(shape) for bound in bounds):
+    if whole and bounds:
         builder.call(np.copyto, target, pad)
     for lows, extents in _simple_boxes(bounds, start, shape):
         box = inside(bounds, lows, extents)
