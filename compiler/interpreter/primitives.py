@@ -158,6 +158,7 @@ _BINARY_UFUNCS: dict[str, np.ufunc] = {
     "arith.shli": np.left_shift,
     "arith.shrsi": np.right_shift,
     "arith.remsi": np.fmod,
+    "arith.remf": np.fmod,
     "arith.floordivsi": np.floor_divide,
     "affine.mod": np.remainder,
     "math.atan2": np.arctan2,

@@ -17,6 +17,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation
 
+from mlopt.dialects.arith import RemfOp
 from mlopt.ir.dtypes import to_numpy_dtype
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -232,6 +233,7 @@ _OPS: dict[type[Operation], Callable[..., Any]] = {
     arith.SubfOp: np.subtract,
     arith.MulfOp: np.multiply,
     arith.DivfOp: np.divide,
+    RemfOp: np.fmod,
     arith.NegfOp: np.negative,
     arith.MaximumfOp: np.maximum,
     arith.MinimumfOp: np.minimum,
@@ -258,9 +260,16 @@ _OPS: dict[type[Operation], Callable[..., Any]] = {
     math.RsqrtOp: _reciprocal_sqrt,
     math.SinOp: np.sin,
     math.CosOp: np.cos,
+    math.CoshOp: np.cosh,
+    math.SinhOp: np.sinh,
     math.TanOp: np.tan,
     math.TanhOp: np.tanh,
+    math.AcosOp: np.arccos,
+    math.AcoshOp: np.arccosh,
+    math.AsinOp: np.arcsin,
+    math.AsinhOp: np.arcsinh,
     math.AtanOp: np.arctan,
+    math.AtanhOp: np.arctanh,
     math.Atan2Op: np.arctan2,
     math.PowFOp: np.power,
     math.IPowIOp: _power,

@@ -6,8 +6,9 @@ integer takes a byte. Float types narrower than numpy's own come from `ml_dtypes
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyDenseElement,
@@ -23,8 +24,11 @@ from xdsl.dialects.builtin import (
     RankedStructure,
     Signedness,
     TensorType,
+    f4E2M1FN,
     f8E4M3FN,
+    f8E4M3FNUZ,
     f8E5M2,
+    f8E5M2FNUZ,
 )
 from xdsl.ir import Attribute
 
@@ -44,6 +48,9 @@ _FROM_NUMPY: dict[str, AnyDenseElement] = {
     "bfloat16": BFloat16Type(),
     "float8_e4m3fn": f8E4M3FN,
     "float8_e5m2": f8E5M2,
+    "float8_e4m3fnuz": f8E4M3FNUZ,
+    "float8_e5m2fnuz": f8E5M2FNUZ,
+    "float4_e2m1fn": f4E2M1FN,
     "complex64": ComplexType(Float32Type()),
     "complex128": ComplexType(Float64Type()),
     **{f"int{width}": IntegerType(width) for width in (8, 16, 32, 64)},
@@ -70,6 +77,12 @@ def to_numpy_dtype(element_type: Attribute) -> np.dtype[Any]:
             if dtype is None:
                 raise UnsupportedError(f"element type {element_type} has no numpy type")
             return dtype
+
+
+def largest_number(element_type: Attribute) -> float:
+    """The largest finite number of a floating-point type."""
+    limits = cast(Any, ml_dtypes.finfo(to_numpy_dtype(element_type)))
+    return float(limits.max)
 
 
 def from_numpy_dtype(dtype: np.dtype[Any]) -> AnyDenseElement:

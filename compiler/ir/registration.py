@@ -12,7 +12,7 @@ from mlopt.ir.context import CompilerContext
 DIALECTS: dict[str, str] = {
     "builtin": "xdsl.dialects.builtin:Builtin",
     "func": "xdsl.dialects.func:Func",
-    "arith": "xdsl.dialects.arith:Arith",
+    "arith": "mlopt.dialects.arith:Arith",
     "math": "xdsl.dialects.math:Math",
     "memref": "xdsl.dialects.memref:MemRef",
     "linalg": "xdsl.dialects.linalg:Linalg",

@@ -20,6 +20,11 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -69,6 +74,14 @@ _UNSIGNED_INTEGERS: Collection[Attribute] = frozenset(
 def is_float(element: Attribute) -> bool:
     """Is it one of the floating-point types that operators compute in: f16, bf16, f32, f64?"""
     return isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type)
+
+
+def is_tiny_float(element: Attribute) -> bool:
+    """Is it one of the floating-point types that are for storage only, of 8 bits or 4?"""
+    return isinstance(
+        element,
+        Float8E4M3FNType | Float8E4M3FNUZType | Float8E5M2Type | Float8E5M2FNUZType | Float4E2M1FNType,
+    )
 
 
 def is_bool(element: Attribute) -> bool:

@@ -14,7 +14,6 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import Commutative
-from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import (
     BITS,
@@ -27,7 +26,6 @@ from mlopt.dialects.graph.base import (
     Properties,
     Tensor,
     broadcast_shapes,
-    is_float,
     require_elements,
     require_same_elements,
     unit_attr,
@@ -113,8 +111,8 @@ class DivOp(BinaryOp):
 class ModOp(BinaryOp):
     """The remainder of a division. ONNX Mod.
 
-    Without `fmod` (integers only) it has the sign of the divisor, with `fmod` that of the dividend. An
-    integer modulo 0 gives 0.
+    Without `fmod` it has the sign of the divisor, as Python's `%`, with `fmod` that of the dividend, as C's; a
+    remainder of 0.0 has that sign too. A number modulo 0 gives 0 for integers and NaN for floats.
 
     ```mlir
     %y = graph.mod %a, %b : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
@@ -128,12 +126,6 @@ class ModOp(BinaryOp):
 
     def __init__(self, lhs: Operand, rhs: Operand, *, fmod: bool = False):
         InferredOp.__init__(self, [lhs, rhs], {"fmod": unit_attr(fmod)})
-
-    @classmethod
-    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
-        if is_float(operands[0].element_type) and "fmod" not in properties:
-            raise VerifyException(f"expected 'fmod' for floating-point elements, found none on {operands[0]}")
-        return super().infer(operands, properties)
 
 
 @irdl_op_definition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -14,8 +14,10 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     result_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import (
     BOOL,
@@ -27,10 +29,12 @@ from mlopt.dialects.graph.base import (
     Properties,
     Tensor,
     broadcast_shapes,
+    is_tiny_float,
     require_elements,
     require_same_elements,
     require_shape,
     tensor_type,
+    unit_attr,
     with_shape,
 )
 
@@ -106,19 +110,31 @@ class CastOp(GraphOp):
     truncates toward zero; what is out of range becomes the nearest integer of the type, and NaN becomes 0
     (ONNX leaves both open). Between integers it wraps. To i1 it is `x != 0`; from i1 it gives 0 or 1.
 
+    A number that a floating-point type of 8 or 4 bits can't hold becomes its infinity, or NaN if it has none (or the
+    largest number if it has neither); with `saturate` it becomes the largest number, as an infinity does.
+
     ```mlir
     %y = graph.cast %x : tensor<2x3xf32> to tensor<2x3xi32>
+    %z = graph.cast %x saturate : tensor<2x3xf32> to tensor<2x3xf8E4M3FN>
     ```
     """
 
     name = "graph.cast"
     input = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+    saturate = opt_prop_def(UnitAttr)
+    assembly_format = "$input (`saturate` $saturate^)? attr-dict `:` type($input) `to` type($result)"
 
-    def __init__(self, input: Operand, element_type: Attribute):
+    def __init__(self, input: Operand, element_type: Attribute, *, saturate: bool = False):
         shape = tensor_type(SSAValue.get(input).type).get_shape()
-        super().__init__(operands=[input], result_types=[TensorType(element_type, shape)])
+        super().__init__(
+            operands=[input],
+            result_types=[TensorType(element_type, shape)],
+            properties={"saturate": unit_attr(saturate)},
+        )
 
     def verify_types(self) -> None:
-        require_shape(tensor_type(self.input.type).get_shape(), tensor_type(self.result.type), "the result")
+        result = tensor_type(self.result.type)
+        require_shape(tensor_type(self.input.type).get_shape(), result, "the result")
+        if self.saturate is not None and not is_tiny_float(result.element_type):
+            raise VerifyException(f"expected 'saturate' only to floats of 8 or 4 bits, found it to {result}")

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects import graph
+from mlopt.dialects.arith import RemfOp
 from mlopt.dialects.graph.base import GraphOp, is_float, is_unsigned, shape_of
 from mlopt.passes.convert_graph_to_kernel.conversion import (
     CONVERSIONS,
@@ -200,12 +201,13 @@ def _is_inf(s: Scalars, op: graph.IsInfOp, x: SSAValue) -> SSAValue:
 @converts(graph.CastOp)
 def _cast(op: graph.CastOp, conversion: Conversion) -> None:
     source, target = element_of(op.input), element_of(op.result)
+    saturate = op.saturate is not None
     if signless(source) == signless(target):  # the same bits
         conversion.replace(op, conversion.value(op.input))
         return
 
     def formula(s: Scalars, op: GraphOp, x: SSAValue) -> SSAValue:
-        return s.cast(x, source, target)
+        return s.cast(x, source, target, saturate=saturate)
 
     convert_elementwise(op, conversion, formula)
 
@@ -253,22 +255,17 @@ def _div(s: Scalars, op: graph.DivOp, a: SSAValue, b: SSAValue) -> SSAValue:
     return s.div(a, b) if is_float(a.type) else integer_division(s, a, b)
 
 
-@converts(graph.ModOp)
-def _mod(op: graph.ModOp, conversion: Conversion) -> None:
-    if is_float(element_of(op.lhs)):
-        raise unsupported(op, "the remainder of floating-point numbers has no form at the kernel level")
-
-    def formula(s: Scalars, op: graph.ModOp, a: SSAValue, b: SSAValue) -> SSAValue:
-        remainder = integer_remainder(s, a, b)
-        if op.fmod is not None or s.unsigned:
-            return remainder
-        # With the sign of the divisor: a remainder of the other sign is moved up (or down) by one divisor.
-        zero = s.like(0, a)
-        other_sign = s.compare("lt", s.emit(arith.XOrIOp(remainder, b)), zero)
-        moves = s.both(s.compare("ne", remainder, zero), other_sign)
-        return s.select(moves, s.add(remainder, b), remainder)
-
-    convert_elementwise(op, conversion, formula)
+@elementwise(graph.ModOp)
+def _mod(s: Scalars, op: graph.ModOp, a: SSAValue, b: SSAValue) -> SSAValue:
+    remainder = s.emit(RemfOp(a, b)) if is_float(a.type) else integer_remainder(s, a, b)
+    if op.fmod is not None or s.unsigned:
+        return remainder
+    # With the sign of the divisor: a remainder of the other sign is moved up (or down) by one divisor.
+    zero = s.like(0, a)
+    signs = (s.compare("lt", remainder, zero), s.compare("lt", b, zero))
+    moved = s.select(s.emit(arith.XOrIOp(*signs)), s.add(remainder, b), remainder)
+    unmoved = s.emit(math.CopySignOp(zero, b)) if is_float(a.type) else zero
+    return s.select(s.compare("ne", remainder, zero), moved, unmoved)
 
 
 def integer_division(s: Scalars, a: SSAValue, b: SSAValue) -> SSAValue:

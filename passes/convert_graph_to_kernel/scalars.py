@@ -9,7 +9,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, TensorType, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mlopt.dialects.graph.base import Tensor, is_bool, is_float, is_unsigned
+from mlopt.dialects.graph.base import Tensor, is_bool, is_float, is_tiny_float, is_unsigned
+from mlopt.ir.dtypes import largest_number
 
 Number: TypeAlias = int | float
 Relation: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
@@ -171,10 +172,14 @@ class Scalars:
         from_end = self.emit(arith.AddiOp(index, self.like(size, index)))
         return self.index_cast(self.select(negative, from_end, index), IndexType())
 
-    def cast(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+    def cast(self, x: SSAValue, source: Attribute, target: Attribute, *, saturate: bool = False) -> SSAValue:
         """`x`, an element of graph-level type `source`, converted to graph-level type `target` as `graph.cast` says."""
         if signless(source) == signless(target):
             return x
+        if is_tiny_float(source):  # f32 holds all of them
+            return self.cast(self.extend(x, f32), f32, target, saturate=saturate)
+        if is_tiny_float(target):
+            return self._to_tiny_float(x, source, target, saturate)
         if is_bool(target):
             return self.compare("ne", x, self.like(0, x))
         if is_float(source) and is_float(target):
@@ -190,6 +195,13 @@ class Scalars:
             return self.emit(arith.TruncIOp(x, integer_type(signless(wide))))
         extension = arith.ExtUIOp if zero_extended else arith.ExtSIOp
         return self.emit(extension(x, integer_type(signless(wide))))
+
+    def _to_tiny_float(self, x: SSAValue, source: Attribute, target: Attribute, saturate: bool) -> SSAValue:
+        x = self.widen(x) if is_float(source) else self.cast(x, source, f32)
+        if saturate:
+            largest = largest_number(target)
+            x = self.minimum(self.maximum(x, self.like(-largest, x)), self.like(largest, x))
+        return self.truncate(x, target)
 
     def _cast_float(self, x: SSAValue, target: Attribute) -> SSAValue:
         narrow, wide = float_type(x.type).bitwidth, float_type(target).bitwidth

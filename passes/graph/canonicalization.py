@@ -157,7 +157,7 @@ class MergeCasts(RewritePattern):
             tensor_type(value.type).element_type for value in (inner.input, op.input, op.result)
         )
         if widens(first, middle):
-            rewriter.replace(op, graph.CastOp(inner.input, last))
+            rewriter.replace(op, graph.CastOp(inner.input, last, saturate=op.saturate is not None))
 
 
 class SimplifyConcat(RewritePattern):

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import tensor_type
+from mlopt.dialects.graph.base import is_tiny_float, tensor_type
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import ImportFunction, importer
 from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
@@ -220,13 +220,19 @@ def cast(node: Node) -> SSAValue:
     dtype = _cast_type(node.integer("to"))
     if dtype is None:
         raise node.error(f"expected a type as the attribute to, found {node.integer('to')}")
-    return node.add(graph.CastOp(node.operand(0), from_numpy_dtype(dtype))).result
+    return _converted(node, from_numpy_dtype(dtype))
 
 
 @importer("CastLike", since=15)
 def cast_like(node: Node) -> SSAValue:
     """The second input gives the type."""
-    return node.add(graph.CastOp(node.operand(0), node.type_of(1).element_type)).result
+    return _converted(node, node.type_of(1).element_type)
+
+
+def _converted(node: Node, element_type: Attribute) -> SSAValue:
+    """The operand in that type; `saturate`, which holds by default, is about floats of 8 and 4 bits only."""
+    saturate = is_tiny_float(element_type) and node.integer("saturate", 1) == 1
+    return node.add(graph.CastOp(node.operand(0), element_type, saturate=saturate)).result
 
 
 def _cast(node: Node, value: SSAValue, element_type: Attribute) -> SSAValue:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import BOOL, INTEGER, tensor_type
+from mlopt.dialects.graph.base import BOOL, INTEGER, is_float, is_tiny_float, tensor_type
 from mlopt.interpreter.graph.registry import Array, evaluates, has_float_elements, widen
-from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.dtypes import largest_number, to_numpy_dtype
 
 _erf_of_number = np.frompyfunc(math.erf, 1, 1)
 
@@ -157,7 +157,14 @@ def cast(op: graph.CastOp, x: Array) -> Array:
     dtype = to_numpy_dtype(target)
     if BOOL.accepts(target):
         return x != np.zeros((), x.dtype)
-    if INTEGER.accepts(target) and has_float_elements(op.input):
+    source = tensor_type(op.input.type).element_type
+    if is_tiny_float(source):
+        x = x.astype(np.float32)
+    if is_tiny_float(target):
+        wide = x if x.dtype == np.float64 else x.astype(np.float32)
+        largest = np.array(largest_number(target), wide.dtype)
+        return (np.clip(wide, -largest, largest) if op.saturate is not None else wide).astype(dtype)
+    if INTEGER.accepts(target) and (is_float(source) or is_tiny_float(source)):
         return truncate_saturating(x.astype(np.float64), dtype)
     return x.astype(dtype)
 

@@ -99,8 +99,8 @@ func.func @main(%a: tensor<3xf32>) {
 // -----
 
 func.func @main(%a: tensor<3xf32>) {
-  // expected-error @below {{expected 'fmod' for floating-point elements, found none on tensor<3xf32>}}
-  %y = graph.mod %a, %a : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  // expected-error @below {{expected 'saturate' only to floats of 8 or 4 bits, found it to tensor<3xf16>}}
+  %y = graph.cast %a saturate : tensor<3xf32> to tensor<3xf16>
   func.return
 }
 

@@ -1,13 +1,5 @@
 // RUN: mlopt-opt %s --split-input-file --verify-diagnostics --convert-graph-to-kernel
 
-func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-error @below {{the remainder of floating-point numbers has no form at the kernel level}}
-  %y = graph.mod %x, %x fmod : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-  func.return %y : tensor<2xf32>
-}
-
-// -----
-
 func.func @main(%x: tensor<2xui64>) -> tensor<2xui64> {
   // expected-error @below {{the power of ui64 numbers has no form at the kernel level}}
   %y = graph.pow %x, %x : (tensor<2xui64>, tensor<2xui64>) -> tensor<2xui64>

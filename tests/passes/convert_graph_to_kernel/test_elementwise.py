@@ -14,6 +14,13 @@ from mlopt.ir.dtypes import from_numpy_dtype
 from tests.kernel_level import assert_same, converted, module_of
 
 FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
+TINY_FLOATS = (
+    ml_dtypes.float8_e4m3fn,
+    ml_dtypes.float8_e5m2,
+    ml_dtypes.float8_e4m3fnuz,
+    ml_dtypes.float8_e5m2fnuz,
+    ml_dtypes.float4_e2m1fn,
+)
 SIGNED = (np.int8, np.int32, np.int64)
 UNSIGNED = (np.uint8, np.uint32, np.uint64)
 SPECIAL = (-np.inf, -3.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.5, 2.5, np.inf, np.nan)
@@ -95,10 +102,21 @@ def test_a_constant_divisor_is_guarded_only_where_it_must_be(op: type, divisor: 
         assert bool(guards) == (divisor in (-1, 0))
 
 
-def test_remainder_of_floats_is_refused_with_the_reason() -> None:
-    values = np.ones(3, np.float32)
-    with pytest.raises(UnsupportedError, match="the remainder of floating-point numbers has no form"):
-        converted(module_of(lambda a, b: graph.ModOp(a, b, fmod=True), [values, values]))
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("fmod", [False, True])
+def test_float_remainders(dtype: type, fmod: bool) -> None:
+    values = specials(dtype)
+    assert_same(lambda a, b: graph.ModOp(a, b, fmod=fmod), values[:, None], values[None, :])
+
+
+@pytest.mark.parametrize("tiny", TINY_FLOATS)
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int32, np.uint8])
+def test_casts_to_and_from_tiny_floats(tiny: type, saturate: bool, dtype: type) -> None:
+    element, wide = from_numpy_dtype(np.dtype(tiny)), from_numpy_dtype(np.dtype(dtype))
+    assert_same(lambda x: graph.CastOp(x, element, saturate=saturate), specials(dtype))
+    every = np.arange(16 if tiny is ml_dtypes.float4_e2m1fn else 256, dtype=np.uint8).view(tiny)
+    assert_same(lambda x: graph.CastOp(x, wide), every)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
