@@ -14,6 +14,9 @@ MATRIX = 100.0
 PRODUCT = 1 / 30
 """A multiplication and an addition in BLAS."""
 
+EINSUM = 2500.0
+"""A call of `np.einsum`, which reads its equation first."""
+
 _RUN = 4.0
 _ELEMENT = 0.08
 
@@ -21,3 +24,13 @@ _ELEMENT = 0.08
 def copy(elements: int, run: int) -> float:
     """`np.copyto` of so many elements in runs of `run` along the innermost axis."""
     return CALL + elements * _ELEMENT + elements / max(run, 1) * _RUN
+
+
+def turn(elements: int) -> float:
+    """`np.copyto` of so many elements to an array whose axes lie in another order."""
+    return CALL + elements * 0.4
+
+
+def einsum_run(elements: int) -> float:
+    """A product of two runs of elements, added to a third, within `np.einsum`."""
+    return 13.0 + elements * 0.1

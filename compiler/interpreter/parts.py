@@ -61,7 +61,8 @@ def unpadded_ranges(factors: Sequence[Expr], dim: int, out: View) -> list[tuple[
                 return [(0, out.shape[dim])]
             factor_of_dim = bound.expr.coefficients[dim]
             rest = Linear(
-                tuple(0 if d == dim else c for d, c in enumerate(bound.expr.coefficients)), bound.expr.constant
+                tuple(0 if d == dim else c for d, c in enumerate(bound.expr.coefficients)),
+                bound.expr.constant,
             )
             least, most = rest.bounds(out.shape)
             # least + f * i >= bound.low and most + f * i < bound.high

@@ -18,7 +18,6 @@ from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import Region, View
 from mlopt.ir.dtypes import to_numpy_dtype
 
-
 _LONGEST_PRODUCT = 1024
 """Elements of a row up to which BLAS sums it as exactly as pairwise summation does, within 1e-6."""
 

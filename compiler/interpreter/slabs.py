@@ -43,7 +43,12 @@ class Slab:
     """
 
     def __init__(
-        self, read: Read, source: View, extents: tuple[int, ...], inside: Sequence[_Interval], axes: Sequence[int]
+        self,
+        read: Read,
+        source: View,
+        extents: tuple[int, ...],
+        inside: Sequence[_Interval],
+        axes: Sequence[int],
     ):
         self._read = read
         self._source = source
@@ -178,4 +183,6 @@ def _limits(linear: Linear, bound: Bound) -> _Interval | None:
 def _inside(linear: Linear, bounds: Sequence[Bound]) -> _Interval:
     """The values of an affine index, from the first to one past the last, at which all bounds hold."""
     found = [limits for bound in bounds if (limits := _limits(linear, bound)) is not None]
-    return max((low for low, _ in found), default=-math.inf), min((high for _, high in found), default=math.inf)
+    return max((low for low, _ in found), default=-math.inf), min(
+        (high for _, high in found), default=math.inf
+    )

@@ -1,0 +1,183 @@
+"""Contractions that are a batch of dot products: one `np.einsum` with the batch innermost.
+
+Where one factor has neither rows nor columns of its own (a depthwise convolution's weights), every matrix product of
+the batch has a single row or column, and im2col copies each element once per tap only to be read once. With the batch
+(the channels) innermost in memory, `einsum` multiplies and adds whole runs of channels straight from a slab. That pays
+where there are many channels and few pixels; numpy's calls per run cost more than im2col otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from string import ascii_letters
+
+import numpy as np
+
+from mlopt.interpreter import costs
+from mlopt.interpreter.elementwise import sorted_by_strides
+from mlopt.interpreter.expressions import Expr, Read
+from mlopt.interpreter.factors import varying_dims
+from mlopt.interpreter.lowering import Binding
+from mlopt.interpreter.matrix_product import store_product
+from mlopt.interpreter.plan import PlanBuilder
+from mlopt.interpreter.scratch import Scratch, aligned
+from mlopt.interpreter.slabs import Slab
+from mlopt.interpreter.views import View, row_major
+
+_KINDS = (np.float32, np.float64)
+
+
+class Dots:
+    """`out += data * weights`, where `batch` is the one dimension that all three have, and weights have no other kept one.
+
+    Made by `Dots.of`, which also cuts it into blocks that fit the scratch.
+    """
+
+    def __init__(
+        self,
+        builder: PlanBuilder,
+        scratch: Scratch,
+        out: View,
+        fill: object | None,
+        batch: int,
+        weights: View,
+        slab: Slab,
+    ):
+        self._builder = builder
+        self._scratch = scratch
+        self._out = out
+        self._fill = fill
+        self._batch = batch
+        self._slab = slab
+        self._extents = out.shape
+        kept = [d for d, s in enumerate(out.strides) if s and out.shape[d] > 1]
+        self._outer = tuple(sorted_by_strides((d for d in kept if d != batch), out))
+        self._inner = tuple(d for d, e in enumerate(out.shape) if e > 1 and d not in kept)
+        self._weights = weights
+        self._packs_weights = weights.strides[batch] != weights.itemsize
+        self._tiled = fill is None or out.strides[batch] != out.itemsize
+        self._block = self._choose_block()
+
+    @staticmethod
+    def of(
+        builder: PlanBuilder,
+        scratch: Scratch,
+        binding: Binding,
+        left: Expr,
+        right: Expr,
+        out: View,
+        fill: object | None,
+    ) -> Dots | None:
+        """The contraction as dot products if it is one and the scratch holds a block, else None."""
+        if out.dtype not in _KINDS:
+            return None
+        in_left, in_right = varying_dims(left, out.shape), varying_dims(right, out.shape)
+        kept = {d for d, s in enumerate(out.strides) if s and out.shape[d] > 1}
+        data, weights = (left, right) if kept <= in_left else (right, left)
+        shared = in_left & in_right & kept
+        if not isinstance(data, Read) or not isinstance(weights, Read) or weights.bounds:
+            return None
+        if len(shared) != 1 or not kept <= varying_dims(data, out.shape):
+            return None
+        (batch,) = shared
+        if len(kept) == 1 or varying_dims(weights, out.shape) & kept != shared:
+            return None
+        views = [binding.source(read) for read in (data, weights)]
+        if any(view.dtype != out.dtype for view in views):
+            return None
+        axes = [a for a, linear in enumerate(data.index) if batch in linear.dims]
+        if len(axes) != 1 or data.index[axes[0]].coefficients[batch] != 1:
+            return None
+        order = [a for a in range(views[0].ndim) if a not in axes] + axes
+        slab = Slab.of(data, binding, out.shape, order)
+        if slab is None:
+            return None
+        dots = Dots(builder, scratch, out, fill, batch, views[1].over(weights.index, out.shape), slab)
+        return dots if dots._need(dots._block) <= scratch.room else None
+
+    # Blocks
+
+    def _need(self, block: Mapping[int, int]) -> int:
+        """Bytes of scratch for one block."""
+        total = self._slab.nbytes(block)
+        if self._packs_weights:
+            total += self._bytes((*self._inner, self._batch), block)
+        if self._tiled:
+            total += self._bytes((*self._outer, self._batch), block)
+        return total
+
+    def _bytes(self, dims: Sequence[int], block: Mapping[int, int]) -> int:
+        return aligned(self._out.itemsize * math.prod(block[d] for d in dims))
+
+    def _choose_block(self) -> dict[int, int]:
+        """Extents per dimension: outer ones are cut until a block fits."""
+        block = dict(enumerate(self._extents))
+        for dim in self._outer:
+            parts = 1
+            while self._need(block) > self._scratch.room and block[dim] > 1:
+                parts *= 2
+                block[dim] = -(-self._extents[dim] // parts)
+        return block
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds that it takes, roughly."""
+        blocks = math.prod(-(-self._extents[d] // self._block[d]) for d in self._outer)
+        channels = self._extents[self._batch]
+        runs = math.prod(self._extents[d] for d in (*self._outer, *self._inner))
+        points = math.prod(self._extents[d] for d in (*self._outer, self._batch))
+        total = blocks * (costs.EINSUM + costs.turn(math.prod(self._slab.shape(self._block))))
+        total += runs * costs.einsum_run(channels)
+        if self._packs_weights:
+            total += costs.turn(channels * math.prod(self._extents[d] for d in self._inner))
+        if self._tiled:
+            total += blocks * costs.CALL + costs.turn(points)
+        return total
+
+    # Emission
+
+    def run(self) -> None:
+        """Emit all blocks."""
+        block = self._block
+        with self._scratch.frame():
+            self._slab.place(*self._scratch.take(self._slab.nbytes(block)), block)
+            weights = self._place_weights()
+            tile = self._array((*self._outer, self._batch), block) if self._tiled else None
+            starts = [range(0, self._extents[d], block[d]) for d in self._outer]
+            for lows in product(*starts):
+                self._emit(dict(zip(self._outer, lows, strict=True)), weights, tile)
+
+    def _array(self, dims: Sequence[int], block: Mapping[int, int]) -> View:
+        """Scratch with the dimensions in this order, as a view with an axis per dimension."""
+        region, offset = self._scratch.take(self._bytes(dims, block))
+        steps = dict(zip(dims, row_major([block[d] for d in dims], self._out.itemsize), strict=True))
+        strides = tuple(steps.get(d, 0) for d in range(self._out.ndim))
+        return View(region, offset, self._extents, strides, self._out.dtype)
+
+    def _place_weights(self) -> View:
+        """The weights with the batch innermost."""
+        if not self._packs_weights:
+            return self._weights
+        dims = (*self._inner, self._batch)
+        packed = self._array(dims, dict(enumerate(self._extents)))
+        self._builder.call(np.copyto, packed.transposed(dims), self._weights.transposed(dims))
+        return packed
+
+    def _emit(self, lows: Mapping[int, int], weights: View, tile: View | None) -> None:
+        """The block at `lows`."""
+        shape = {d: min(self._block[d], self._extents[d] - low) for d, low in lows.items()}
+        extents = tuple(shape.get(d, e) for d, e in enumerate(self._extents))
+        data = self._slab.emit(self._builder, lows, shape)
+        held = self._out.box([lows.get(d, 0) for d in range(self._out.ndim)], extents)
+        target = held if tile is None else tile
+        kept = (*self._outer, self._batch)
+        dims = ((*kept, *self._inner), (*self._inner, self._batch), kept)
+        views = (data, weights, target)
+        operands = [replace(v, shape=extents).transposed(d) for v, d in zip(views, dims, strict=True)]
+        names = ["".join(ascii_letters[d] for d in part) for part in dims]
+        equation = f"{names[0]},{names[1]}->{names[2]}"
+        self._builder.call(np.einsum, equation, operands[0], operands[1], out=operands[2])
+        store_product(self._builder, held.transposed(kept), operands[2], self._fill, is_stored=tile is None)

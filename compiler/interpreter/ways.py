@@ -1,0 +1,184 @@
+"""How a contraction is cut into blocks and how their factors are packed: whatever is cheapest within the scratch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mlopt.interpreter import costs
+from mlopt.interpreter.factors import Factor, Factors, Groups
+from mlopt.interpreter.scratch import aligned
+from mlopt.interpreter.slabs import Slab, copied_read
+
+BLOCK_BYTES = 4 << 20
+"""Preferred limit of what one block of a contraction keeps in scratch: larger blocks bring nothing."""
+
+SMALLEST_BLOCK_BYTES = 16 << 10
+"""Blocks are not made smaller than this where the extents can be cut further: calls would cost more than the work."""
+
+_PREFERRED_CUT = 64
+"""The innermost row and column dimensions need not be cut below this: a product gets slow."""
+
+_SMALLEST_CUT = 16
+"""They are not cut below this to make use of the scratch there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a contraction is cut into blocks, and how their factors are packed.
+
+    `block` are the extents per dimension. With `slabs`, padded factors are packed from a slab by one call, else by a
+    call per tap. With `flat`, the dimension `flat` is walked in whole rows of the slab, `row` elements each: the taps
+    of all rows are then one run, which copies several times as fast, and the product has columns that nobody wants.
+    `tiled` products go to scratch first: the output does not take them, or takes them only as many small matrices.
+    """
+
+    block: Mapping[int, int]
+    groups: Groups
+    tiled: bool
+    slabs: bool = False
+    flat: int | None = None
+    row: int = 0
+
+    def stored(self, block: Mapping[int, int]) -> dict[int, int]:
+        """The extents of a block in packed factors and in the product."""
+        stored = dict(block)
+        if self.flat is not None:
+            stored[self.flat] = self.row
+        return stored
+
+
+class Ways:
+    """The ways of one contraction: what they need, what they cost."""
+
+    def __init__(self, factors: Factors):
+        self._factors = factors
+        self._extents = factors.extents
+
+    def choose(self, room: int) -> Way:
+        """The cheapest way that fits; without enough scratch for any, tap by tap in the smallest blocks."""
+        budget = min(max(room, SMALLEST_BLOCK_BYTES), BLOCK_BYTES)
+        whole = dict(enumerate(self._extents))
+        groups = self._factors.in_tile if self._factors.must_tile else self._factors.direct
+        best = self._cut(Way(whole, groups, self._factors.must_tile), budget, room)
+        for candidate in self._candidates(whole):
+            way = self._cut(candidate, budget, room)
+            if self.need(way) <= room and self.cost(way) < self.cost(best):
+                best = way
+        return best
+
+    def _candidates(self, block: Mapping[int, int]) -> Iterator[Way]:
+        """Ways that take more scratch than the simplest."""
+        in_tile = Way(block, self._factors.in_tile, tiled=True)
+        if not self._factors.must_tile and self._factors.in_tile != self._factors.direct:
+            yield in_tile
+        slabs = [(factor, group) for factor, group in self._sides() if factor.slab is not None]
+        if slabs:
+            yield replace(in_tile, slabs=True)
+            if not self._factors.must_tile:
+                yield Way(block, self._factors.direct, tiled=False, slabs=True)
+        for factor, group in slabs:
+            assert factor.slab is not None
+            if len(group) < 2 or factor.layout[-2:] != group[-2:]:
+                continue
+            outer, inner = group[-2:]
+            strides = factor.slab.strides(block)
+            row, rest = divmod(strides[outer], factor.slab.itemsize)
+            if strides[inner] == factor.slab.itemsize and not rest and row >= self._extents[inner]:
+                yield replace(in_tile, slabs=True, flat=inner, row=row)
+
+    def _sides(self) -> tuple[tuple[Factor, tuple[int, ...]], ...]:
+        """Both factors with their rows or columns."""
+        factors, groups = self._factors, self._factors.in_tile
+        return (factors.left, groups.rows), (factors.right, groups.columns)
+
+    def need(self, way: Way) -> int:
+        """Bytes of scratch for one block."""
+        stored = way.stored(way.block)
+        factors = (self._factors.left, self._factors.right)
+        total = sum(self.packed_bytes(factor, stored) for factor in factors if factor.packed)
+        if way.slabs:
+            total += sum(self.slab_bytes(factor.slab, way) for factor in factors if factor.slab)
+        if way.tiled:
+            total += self.nbytes(self._factors.kept, stored)
+        return total
+
+    def slab_bytes(self, slab: Slab, way: Way) -> int:
+        """Bytes of a slab; rows walked whole reach a little beyond its end."""
+        tail = 0 if way.flat is None else way.row - self._extents[way.flat]
+        return slab.nbytes(way.block, tail)
+
+    def nbytes(self, dims: Sequence[int], block: Mapping[int, int]) -> int:
+        """Bytes of a block of these dimensions, in the type of the sum."""
+        return aligned(self._factors.dtype.itemsize * math.prod(block[d] for d in dims))
+
+    def packed_bytes(self, factor: Factor, block: Mapping[int, int]) -> int:
+        """Bytes of a packed block of a factor."""
+        return self.nbytes(factor.layout, block)
+
+    def _cut(self, way: Way, budget: int, room: int) -> Way:
+        """The way with extents cut until a block fits `budget`: batches, then columns, then rows.
+
+        Extents are halved; what is left of `room` after that is used up.
+        """
+        smallest = _SMALLEST_CUT if room > 0 else _PREFERRED_CUT
+        roles = self._factors.roles
+        cuts = [(d, 1) for d in (*roles.batch, *roles.column[:-1])]
+        cuts += [(d, smallest) for d in roles.column[-1:]]
+        cuts += [(d, 1) for d in roles.row[:-1]]
+        cuts += [(d, smallest) for d in roles.row[-1:]]
+
+        def with_parts(dim: int, parts: int, least: int) -> Way:
+            return replace(way, block={**way.block, dim: max(least, -(-self._extents[dim] // parts))})
+
+        for dim, least in cuts:
+            if dim == way.flat or self.need(with_parts(dim, self._extents[dim], 1)) == self.need(way):
+                continue
+            parts = 1
+            while self.need(way) > budget and way.block[dim] > least:
+                parts *= 2
+                way = with_parts(dim, parts, least)
+            while parts > 1 and self.need(with_parts(dim, parts - 1, least)) <= min(budget, room):
+                parts -= 1
+                way = with_parts(dim, parts, least)
+        return way
+
+    def cost(self, way: Way) -> float:
+        """Nanoseconds that the contraction takes, roughly."""
+        batches, rows, columns = (
+            math.prod(-(-self._extents[d] // way.block[d]) for d in dims)
+            for dims in (self._factors.roles.batch, self._factors.roles.row, self._factors.roles.column)
+        )
+        stored = way.stored(way.block)
+        total = batches * rows * self._packing_cost(self._factors.left, way, stored)
+        blocks = batches * rows * columns
+        repacked = blocks if columns > 1 else batches
+        total += repacked * self._packing_cost(self._factors.right, way, stored)
+        outer = self._factors.kept
+        points = math.prod(stored[d] for d in outer)
+        matrices = math.prod(way.block[d] for d in way.groups.batches)
+        products = points * math.prod(self._extents[d] for d in self._factors.inner)
+        total += blocks * (costs.CALL + matrices * costs.MATRIX + products * costs.PRODUCT)
+        if way.tiled:
+            run = way.block[outer[-1]] if outer else 1
+            total += blocks * costs.copy(math.prod(way.block[d] for d in outer), run)
+        return total
+
+    def _packing_cost(self, factor: Factor, way: Way, stored: Mapping[int, int]) -> float:
+        """What it costs to pack one block of a factor."""
+        if not factor.packed:
+            return 0.0
+        elements = math.prod(stored[d] for d in factor.layout)
+        run = stored[factor.layout[-1]] if factor.layout else 1
+        if way.flat is not None and factor.slab is not None:
+            run *= stored[factor.layout[-2]]
+        if factor.slab is not None and way.slabs:
+            slab = factor.slab.shape(way.block)
+            return costs.copy(elements, run) + costs.CALL + costs.copy(math.prod(slab), slab[-1])
+        read = copied_read(factor.expr)
+        calls = 1
+        for bound in () if read is None else read.bounds:
+            extents = [way.block[d] for d in bound.expr.dims if way.block[d] > 1]
+            calls *= min(extents, default=1) if len(extents) > 1 else 1
+        return calls * costs.CALL + costs.copy(elements, run)
