@@ -27,13 +27,14 @@ from mlopt.interpreter.scratch import Scratch, aligned
 from mlopt.interpreter.slabs import Slab
 from mlopt.interpreter.views import View, row_major
 
-_KINDS = (np.float32, np.float64)
+_KINDS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Dots:
-    """`out += data * weights`, where `batch` is the one dimension that all three have, and weights have no other kept one.
+    """`out += data * weights`, where all three have the dimension `batch`, and the weights no other one of the output.
 
-    Made by `Dots.of`, which also cuts it into blocks that fit the scratch.
+    Made by `Dots.of`, which also cuts it into blocks that fit the scratch. With `fill`, `out` holds that number
+    everywhere and is not read.
     """
 
     def __init__(
@@ -95,7 +96,8 @@ class Dots:
         slab = Slab.of(data, binding, out.shape, order)
         if slab is None:
             return None
-        dots = Dots(builder, scratch, out, fill, batch, views[1].over(weights.index, out.shape), slab)
+        in_place = views[1].over(weights.index, out.shape)
+        dots = Dots(builder, scratch, out, fill, batch, in_place, slab)
         return dots if dots._need(dots._block) <= scratch.room else None
 
     # Blocks

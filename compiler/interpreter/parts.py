@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
@@ -75,7 +76,7 @@ def unpadded_ranges(factors: Sequence[Expr], dim: int, out: View) -> list[tuple[
     if low >= high:
         return [(0, out.shape[dim])]
     cuts = [0, low, high, out.shape[dim]]
-    return [(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+    return [(a, b) for a, b in pairwise(cuts) if a < b]
 
 
 def _moved(linear: Linear, dim: int, low: int) -> Linear:
