@@ -29,6 +29,9 @@ TILE_BYTES = 256 << 10
 MINIMUM_TILE = 4096
 """Elements of the smallest tile; below it calls cost more than the work in them."""
 
+_MINIMUM_TEMPORARIES = 32 << 10
+"""Bytes of temporaries that the smallest tile may take; with more, it is made smaller, down to a quarter."""
+
 FILL_WHOLE_BELOW = 32 << 10
 """Padding: up to this many bytes, filling all of a tile is cheaper than filling its border."""
 
@@ -203,13 +206,15 @@ class Kernel:
         while True:
             tile = self.tile(elements)
             registers = self.registers(tile)
-            if elements <= MINIMUM_TILE:
+            is_small = registers.nbytes <= _MINIMUM_TEMPORARIES or elements <= MINIMUM_TILE // 4
+            if elements <= MINIMUM_TILE and (is_small or registers.nbytes + extra(tile) <= room):
                 return tile
             light = steps <= 1 and not registers.nbytes
             fits = registers.nbytes + extra(tile) <= room
             if fits and (light or self._touched(tile, registers) <= TILE_BYTES):
                 return tile
-            elements = max(MINIMUM_TILE, elements // 2)
+            least = MINIMUM_TILE if elements > MINIMUM_TILE else MINIMUM_TILE // 4
+            elements = max(least, elements // 2)
 
     def _touched(self, tile: tuple[int, ...], registers: Registers) -> int:
         leaves = [node for node in self.order if isinstance(node, Leaf | Padded)]

@@ -78,15 +78,18 @@ class MatrixProduct:
             tile = self._tile(way, stored)
             rows = self._boxes(self._factors.roles.row, way.block)
             columns = self._boxes(self._factors.roles.column, way.block)
+            pieces = self._boxes(self._factors.inner, way.block)
             for batch in self._boxes(self._factors.roles.batch, way.block):
-                for position, row in enumerate(rows):
+                for (position, row), (number, piece) in product(enumerate(rows), enumerate(pieces)):
                     if left is not None and packed_left is not None:
-                        self._pack(left, packed_left, self._factors.left, {**batch, **row}, way)
+                        self._pack(left, packed_left, self._factors.left, {**batch, **row, **piece}, way)
                     for column in columns:
-                        fresh = position == 0 or len(columns) > 1
+                        fresh = position == 0 or len(columns) > 1 or len(pieces) > 1
+                        box = {**batch, **column, **piece}
                         if right is not None and packed_right is not None and fresh:
-                            self._pack(right, packed_right, self._factors.right, {**batch, **column}, way)
-                        self._multiply({**batch, **row, **column}, packed_left, packed_right, tile, way)
+                            self._pack(right, packed_right, self._factors.right, box, way)
+                        fill = self._fill if number == 0 else None
+                        self._multiply({**box, **row}, packed_left, packed_right, tile, way, fill)
 
     def _boxes(self, dims: Sequence[int], block: Mapping[int, int]) -> list[dict[int, tuple[int, int]]]:
         """First position and extent per dimension, for every block."""
@@ -156,8 +159,9 @@ class MatrixProduct:
         packed_right: View | None,
         tile: View | None,
         way: Way,
+        fill: object | None,
     ) -> None:
-        """One block of the output."""
+        """One block of the output, or a piece of its sums."""
         groups = way.groups
         wanted = [box[d][1] if d in box else e for d, e in enumerate(self._extents)]
         shape = way.stored(dict(enumerate(wanted)))
@@ -172,7 +176,7 @@ class MatrixProduct:
         )
         self._builder.call(np.matmul, *_merge_batches(arguments))
         held, stored = _merged((*groups.batches, *groups.rows, *groups.columns), wanted, out, target)
-        store_product(self._builder, held, stored, self._fill, is_stored=tile is None)
+        store_product(self._builder, held, stored, fill, is_stored=tile is None)
 
     def _block(self, view: View | None, packed: View | None, box: Mapping[int, tuple[int, int]]) -> View:
         if packed is not None:

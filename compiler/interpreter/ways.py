@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlopt.interpreter import costs
+from mlopt.interpreter.expressions import Apply
 from mlopt.interpreter.factors import Factor, Factors, Groups
 from mlopt.interpreter.scratch import aligned
 from mlopt.interpreter.slabs import Slab, copied_read
@@ -23,6 +24,9 @@ _PREFERRED_CUT = 64
 _SMALLEST_CUT = 16
 """They are not cut below this to make use of the scratch there is."""
 
+_SMALLEST_INNER_CUT = 32
+"""Products are not summed in pieces shorter than this."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -31,7 +35,8 @@ class Way:
     `block` are the extents per dimension. With `slabs`, padded factors are packed from a slab by one call, else by a
     call per tap. With `flat`, the dimension `flat` is walked in whole rows of the slab, `row` elements each: the taps
     of all rows are then one run, which copies several times as fast, and the product has columns that nobody wants.
-    `tiled` products go to scratch first: the output does not take them, or takes them only as many small matrices.
+    `tiled` products go to scratch first: the output does not take them, or takes them only as many small matrices, or
+    they are sums in pieces (`block` cuts the inner dimensions), added up in the output.
     """
 
     block: Mapping[int, int]
@@ -62,6 +67,8 @@ class Ways:
         whole = dict(enumerate(self._extents))
         groups = self._factors.in_tile if self._factors.must_tile else self._factors.direct
         best = self._cut(Way(whole, groups, self._factors.must_tile), budget, room)
+        if self.need(best) > budget and self._sums_in_pieces():
+            best = self._cut_inner(Way(whole, self._factors.in_tile, tiled=True), budget, room)
         for candidate in self._candidates(whole):
             way = self._cut(candidate, budget, room)
             if self.need(way) <= room and self.cost(way) < self.cost(best):
@@ -128,6 +135,25 @@ class Ways:
         cuts += [(d, smallest) for d in roles.column[-1:]]
         cuts += [(d, 1) for d in roles.row[:-1]]
         cuts += [(d, smallest) for d in roles.row[-1:]]
+        return self._cut_dims(way, cuts, budget, room)
+
+    def _cut_inner(self, way: Way, budget: int, room: int) -> Way:
+        """The way with sums cut into pieces until a block fits, then cut as the others are."""
+        inner = self._factors.inner
+        cuts = [(d, 1) for d in inner[:-1]] + [(d, _SMALLEST_INNER_CUT) for d in inner[-1:]]
+        cuts = [(d, 1) for d in self._factors.roles.batch] + cuts
+        return self._cut(self._cut_dims(way, cuts, budget, room), budget, room)
+
+    def _sums_in_pieces(self) -> bool:
+        """Whether a factor is packed only to be converted: the pieces of a sum are then converted once each."""
+        factors = (self._factors.left, self._factors.right)
+        converted = any(f.packed and isinstance(f.expr, Apply) for f in factors)
+        return (
+            converted and not any(f.slab for f in factors) and self._factors.dtype == self._factors.out.dtype
+        )
+
+    def _cut_dims(self, way: Way, cuts: Sequence[tuple[int, int]], budget: int, room: int) -> Way:
+        """The way with these dimensions cut in turn, down to at least an extent each."""
 
         def with_parts(dim: int, parts: int, least: int) -> Way:
             return replace(way, block={**way.block, dim: max(least, -(-self._extents[dim] // parts))})
@@ -150,15 +176,16 @@ class Ways:
             math.prod(-(-self._extents[d] // way.block[d]) for d in dims)
             for dims in (self._factors.roles.batch, self._factors.roles.row, self._factors.roles.column)
         )
+        pieces = math.prod(-(-self._extents[d] // way.block[d]) for d in self._factors.inner)
         stored = way.stored(way.block)
-        total = batches * rows * self._packing_cost(self._factors.left, way, stored)
-        blocks = batches * rows * columns
-        repacked = blocks if columns > 1 else batches
+        total = batches * rows * pieces * self._packing_cost(self._factors.left, way, stored)
+        blocks = batches * rows * columns * pieces
+        repacked = blocks if columns > 1 or pieces > 1 else batches
         total += repacked * self._packing_cost(self._factors.right, way, stored)
         outer = self._factors.kept
         points = math.prod(stored[d] for d in outer)
         matrices = math.prod(way.block[d] for d in way.groups.batches)
-        products = points * math.prod(self._extents[d] for d in self._factors.inner)
+        products = points * math.prod(way.block[d] for d in self._factors.inner)
         total += blocks * (costs.CALL + matrices * costs.MATRIX + products * costs.PRODUCT)
         if way.tiled:
             run = way.block[outer[-1]] if outer else 1
