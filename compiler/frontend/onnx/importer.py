@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseIntOrFPElementsAttr,
@@ -30,9 +30,17 @@ from mlopt.dialects.graph.base import tensor_type
 from mlopt.dialects.graph.constant import ConstantOp, ShapeOp
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.frontend.onnx.dims import bind_shapes, input_dtype
+from mlopt.frontend.onnx.functions import definition, onnx_type
 from mlopt.frontend.onnx.node import Node
-from mlopt.frontend.onnx.reader import OnnxModel, inline_functions, normal_domain, read_model
-from mlopt.frontend.onnx.registry import import_function, require_supported
+from mlopt.frontend.onnx.reader import (
+    OnnxModel,
+    inline_functions,
+    node_name,
+    normal_domain,
+    opset_versions,
+    read_model,
+)
+from mlopt.frontend.onnx.registry import import_function, require_supported, used_names
 from mlopt.frontend.onnx.statistics import ImportedStatistics, TensorKind, imported_statistics
 from mlopt.frontend.onnx.tensors import tensor_array
 from mlopt.ir.context import CompilerContext
@@ -74,6 +82,7 @@ class _GraphImport:
         self.model = model
         self.ctx = ctx
         self.opsets = model.opsets
+        self.used = used_names(model.graph)
         self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
         self.values: dict[str, SSAValue] = {}
         # Values that are known at compile time, and those of them that were asked for, with all they come from.
@@ -119,20 +128,52 @@ class _GraphImport:
         return ModuleOp([function], {"mlopt.imported": _statistics_attribute(statistics)})
 
     def _import_node(self, proto: NodeProto) -> None:
-        domain = normal_domain(proto.domain)
-        opset = self.opsets[domain]
         operands = [self._value(name) if name else None for name in proto.input]
-        function = import_function(domain, proto.op_type, opset)
+        results = self._import(proto, operands, self.opsets, self.used)
+        self.values.update(_named_results(proto, results))
+
+    def _import(
+        self,
+        proto: NodeProto,
+        operands: Sequence[SSAValue | None],
+        opsets: Mapping[str, int],
+        used: Collection[str],
+    ) -> Sequence[SSAValue | None]:
+        """The results of a node, None for one that is not used.
+
+        `opsets` and `used` (the names of values that anything reads) are those of the nodes around it.
+        """
+        domain = normal_domain(proto.domain)
+        opset = opsets[domain]
+        function = import_function(proto, opset, used)
+        if function is None:
+            types = [onnx_type(None if value is None else tensor_type(value.type)) for value in operands]
+            body = definition(proto, domain, opset, types)
+            if body is None:
+                message = f"{proto.op_type}: its definition does not allow inputs of these types"
+                raise self.error(proto, message, UnsupportedError)
+            return self._import_definition(proto, body, operands, opsets)
         try:
             produced = function(Node(proto, operands, opset, self))
         except VerifyException as error:
             raise self.error(proto, f"{proto.op_type}: {first_sentence(error)}") from error
-        results = [produced] if isinstance(produced, SSAValue) else produced
-        for name, value in zip(proto.output, results, strict=False):
-            if name:
-                self.values[name] = value
-                if isinstance(value, OpResult) and value.name_hint is None:
-                    set_name(value, name)
+        return [produced] if isinstance(produced, SSAValue) else produced
+
+    def _import_definition(
+        self,
+        proto: NodeProto,
+        body: FunctionProto,
+        operands: Sequence[SSAValue | None],
+        opsets: Mapping[str, int],
+    ) -> Sequence[SSAValue | None]:
+        """The results of a node by the definition of its operator, whose nodes get its name as their location."""
+        opsets, used = {**opsets, **opset_versions(body.opset_import)}, used_names(body)
+        values: dict[str, SSAValue | None] = dict(zip(body.input, operands, strict=False))
+        for inner in body.node:
+            inner.name = node_name(proto)
+            needed = [values.get(name) for name in inner.input]
+            values.update(_named_results(inner, self._import(inner, needed, opsets, used)))
+        return [values.get(name) for name in body.output]
 
     def _value(self, name: str) -> SSAValue:
         """The value of that ONNX name; an initializer becomes a constant when it is first asked for."""
@@ -256,6 +297,17 @@ def _origins(op: Operation) -> Sequence[SSAValue]:
 
 def _is_small(value: SSAValue) -> bool:
     return tensor_type(value.type).element_count() <= _SMALL
+
+
+def _named_results(proto: NodeProto, results: Sequence[SSAValue | None]) -> dict[str, SSAValue]:
+    """The results of a node by their names, which they keep if they have none yet."""
+    named = {
+        name: value for name, value in zip(proto.output, results, strict=False) if name and value is not None
+    }
+    for name, value in named.items():
+        if isinstance(value, OpResult) and value.name_hint is None:
+            set_name(value, name)
+    return named
 
 
 def _location(name: str) -> LocationAttr:

@@ -5,19 +5,21 @@ The functions stand in one file per operator family and enter themselves:
     @importer("Squeeze", since=13)
     def squeeze(node: Node) -> SSAValue: ...
 
-`since` is the first operator set version with this form; it holds until the operator's next form begins.
+`since` is the first operator set version with this form; it holds until the operator's next form begins. An operator
+that is not in the table is imported by its definition in the standard, if it has one (see `functions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
 
 from mlopt.diagnostics import Place, UnsupportedError
+from mlopt.frontend.onnx.functions import ANY_TYPE, definition, depends_on_types
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.reader import node_name, normal_domain, opset_versions, subgraphs
 
@@ -41,7 +43,10 @@ class _Form:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """One kind of node that can't be imported. `reason` is empty if the operator as a whole is unknown."""
+    """One kind of node that can't be imported. `reason` is empty if the operator as a whole is unknown.
+
+    Where the standard defines the operator by others, `reason` names those that are unknown.
+    """
 
     domain: str
     op_type: str
@@ -84,9 +89,13 @@ def importer(
     return enter
 
 
-def import_function(domain: str, op_type: str, opset: int) -> ImportFunction:
-    """The importer of an operator; `LookupError` if there is none."""
-    return _form(domain, op_type, opset).function
+def import_function(node: NodeProto, opset: int, used: Collection[str]) -> ImportFunction | None:
+    """The importer of a node, or None if there is none and so its definition is to be imported.
+
+    `used` are the names of values that anything reads.
+    """
+    form = _form(normal_domain(node.domain), node.op_type, opset)
+    return form.function if form is not None and _shortcoming(form, node, used) is None else None
 
 
 def supported_operators() -> Iterator[tuple[str, str, int]]:
@@ -105,15 +114,15 @@ def find_unsupported(model: ModelProto) -> list[Unsupported]:
     versions = opset_versions(model.opset_import)
     found: dict[tuple[str, str, int, str], list[str]] = {}
     for container, opsets in _containers(model, versions):
-        used = _used_names(container)
+        used = used_names(container)
         for node in container.node:
             domain = normal_domain(node.domain)
             if (domain, node.op_type) in functions:
                 continue
-            opset = opsets.get(domain, 0)
-            reason = _obstacle(node, domain, opset, used)
+            reason = _obstacle(node, domain, opsets, used)
             if reason is not None:
-                found.setdefault((domain, node.op_type, opset, reason), []).append(node_name(node))
+                kind = (domain, node.op_type, opsets.get(domain, 0), reason)
+                found.setdefault(kind, []).append(node_name(node))
     return [Unsupported(*kind, tuple(nodes)) for kind, nodes in found.items()]
 
 
@@ -128,21 +137,46 @@ def require_supported(model: ModelProto, place: Place) -> None:
         )
 
 
-def _form(domain: str, op_type: str, opset: int) -> _Form:
+def _form(domain: str, op_type: str, opset: int) -> _Form | None:
     forms = [form for form in _forms.get((domain, op_type), []) if form.since <= opset]
-    if not forms or (domain == "" and opset > LATEST_OPSET):
-        raise LookupError(f"{domain}.{op_type}, opset {opset}")
-    return forms[-1]
+    return forms[-1] if forms and not _is_too_new(domain, opset) else None
 
 
-def _obstacle(node: NodeProto, domain: str, opset: int, used: set[str]) -> str | None:
+def _is_too_new(domain: str, opset: int) -> bool:
+    return domain == "" and opset > LATEST_OPSET
+
+
+def _obstacle(node: NodeProto, domain: str, opsets: Mapping[str, int], used: Collection[str]) -> str | None:
     """Why a node can't be imported: None if it can, the empty string if its operator is unknown."""
+    opset = opsets.get(domain, 0)
     if opset == 0:
         return "of a domain that the model gives no version for"
-    try:
-        form = _form(domain, node.op_type, opset)
-    except LookupError:
-        return ""
+    form = _form(domain, node.op_type, opset)
+    shortcoming = "" if form is None else _shortcoming(form, node, used)
+    if shortcoming is None or _is_too_new(domain, opset):
+        return shortcoming
+    types = [ANY_TYPE if name else TypeProto() for name in node.input]
+    function = definition(node, domain, opset, types)
+    if function is not None:
+        return _obstacle_in(function, opsets)
+    # A definition that needs the types themselves is met, or refused, during the import.
+    return None if depends_on_types(node, domain, opset) else shortcoming
+
+
+def _obstacle_in(function: FunctionProto, opsets: Mapping[str, int]) -> str | None:
+    """What is unknown in the definition of an operator; `opsets` are those around it."""
+    opsets, used = {**opsets, **opset_versions(function.opset_import)}, used_names(function)
+    unknown: list[str] = []
+    for node in function.node:
+        domain = normal_domain(node.domain)
+        reason = _obstacle(node, domain, opsets, used)
+        if reason is not None:
+            unknown.append(f"{node.op_type} {reason}".rstrip())
+    return f"which is defined by {', '.join(dict.fromkeys(unknown))}" if unknown else None
+
+
+def _shortcoming(form: _Form, node: NodeProto, used: Collection[str]) -> str | None:
+    """What a node asks of its operator that the importer does not have."""
     if form.limit is not None and (reason := form.limit(node)) is not None:
         return reason
     if form.outputs is not None and any(name in used for name in node.output[form.outputs :]):
@@ -164,7 +198,7 @@ def _containers(
         position += 1
 
 
-def _used_names(container: GraphProto | FunctionProto) -> set[str]:
+def used_names(container: GraphProto | FunctionProto) -> set[str]:
     """Names that are read in a list of nodes, or leave it; subgraphs count too."""
     used = (
         set(container.output) if isinstance(container, FunctionProto) else {v.name for v in container.output}
@@ -172,6 +206,6 @@ def _used_names(container: GraphProto | FunctionProto) -> set[str]:
     for node in container.node:
         used.update(node.input)
         for graph in subgraphs(node):
-            used |= _used_names(graph)
+            used |= used_names(graph)
     used.discard("")
     return used

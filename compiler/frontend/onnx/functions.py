@@ -1,0 +1,119 @@
+"""Operators that the ONNX standard itself defines by others: Attention, NegativeLogLikelihoodLoss, Shrink, ...
+
+An operator without an importer of its own, or one whose importer can't do what a node asks for, is imported as the
+nodes of its definition: a function in the operator's schema. Definitions may depend on the types of a node's inputs and
+on its attributes. An importer of its own is for operators whose definition is slow, or loses what other ways of
+computing the same keep (Softplus overflows as it is defined).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
+
+import onnx
+import onnx.defs
+from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto, helper
+
+from mlopt.dialects.graph.base import Tensor
+from mlopt.ir.dtypes import to_numpy_dtype
+
+
+class _Schema(Protocol):
+    """What the schema of an operator says about its definition."""
+
+    attributes: Mapping[str, onnx.defs.OpSchema.Attribute]
+    has_function: bool
+    has_context_dependent_function: bool
+    function_opset_versions: Sequence[int]
+    context_dependent_function_opset_versions: Sequence[int]
+
+    def get_function_with_opset_version(self, opset: int, /) -> bytes: ...
+
+    def get_context_dependent_function_with_opset_version(
+        self, opset: int, node: bytes, types: Sequence[bytes], /
+    ) -> bytes: ...
+
+
+ANY_TYPE: TypeProto = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+"""Stands for a type that is not known yet; which operators a definition uses does not depend on it."""
+
+
+def onnx_type(type: Tensor | None) -> TypeProto:
+    """A tensor type as ONNX writes it; an empty type for an input that is left out."""
+    if type is None:
+        return TypeProto()
+    element = helper.np_dtype_to_tensor_dtype(to_numpy_dtype(type.element_type))
+    return helper.make_tensor_type_proto(element, type.get_shape())
+
+
+def definition(node: NodeProto, domain: str, opset: int, types: Sequence[TypeProto]) -> FunctionProto | None:
+    """The function that defines the operator of `node` at that opset, or None if it is a primitive.
+
+    `types` has one entry per input. The nodes of the function have the attributes of `node`, or their defaults, where
+    they refer to them. The function says which operator set version it is written for: the newest up to `opset`, or
+    the first if all are newer, which defines the same operator.
+    """
+    schema = _schema(node, domain, opset)
+    if schema is None:
+        return None
+    try:
+        data = _function_data(schema, node, opset, types)
+    except (ValueError, RuntimeError):  # types that the definition does not fit
+        return None
+    if not data:
+        return None
+    function = FunctionProto.FromString(data)
+    attributes = {name: attribute.default_value for name, attribute in schema.attributes.items()}
+    attributes |= {attribute.name: attribute for attribute in function.attribute_proto}
+    attributes |= {attribute.name: attribute for attribute in node.attribute}
+    for inner in function.node:
+        _bind_attributes(inner, attributes)
+    return function
+
+
+def depends_on_types(node: NodeProto, domain: str, opset: int) -> bool:
+    """Whether the operator's definition is made for a node with its types."""
+    schema = _schema(node, domain, opset)
+    return schema is not None and schema.has_context_dependent_function
+
+
+def _schema(node: NodeProto, domain: str, opset: int) -> _Schema | None:
+    try:
+        # The type stubs of onnx leave out what schemas say about functions.
+        return cast(_Schema, onnx.defs.get_schema(node.op_type, opset, domain))
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _function_data(schema: _Schema, node: NodeProto, opset: int, types: Sequence[TypeProto]) -> bytes:
+    if schema.has_context_dependent_function:
+        version = _version(schema.context_dependent_function_opset_versions, opset)
+        arguments = [type.SerializeToString() for type in types]
+        return schema.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), arguments
+        )
+    if schema.has_function:
+        return schema.get_function_with_opset_version(_version(schema.function_opset_versions, opset))
+    return b""
+
+
+def _version(versions: Sequence[int], opset: int) -> int:
+    return max((version for version in versions if version <= opset), default=min(versions))
+
+
+def _bind_attributes(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> None:
+    """Replace what refers to an attribute of the outer node by its value; drop it if there is none."""
+    bound: list[AttributeProto] = []
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            bound.append(attribute)
+            continue
+        value = attributes.get(attribute.ref_attr_name)
+        if value is not None and value.type != AttributeProto.UNDEFINED:
+            copy = AttributeProto()
+            copy.CopyFrom(value)
+            copy.name = attribute.name
+            bound.append(copy)
+    del node.attribute[:]
+    node.attribute.extend(bound)
