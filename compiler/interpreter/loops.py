@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -61,7 +62,8 @@ def emit_structured(
     """Emit one structured op; returns whether it became a scalar loop.
 
     `fill`: the only output is known to hold that number everywhere and need not be read; given only if
-    `takes_fill(form)`. Raises `UnsupportedError` for scalar operations or types that numpy has no steps for.
+    `takes_fill(form)`. Raises `UnsupportedError` for scalar operations or types that numpy has no steps for, and for
+    outputs that may overlap each other, since it is not said which of them is written last.
     """
     if form.is_empty:
         return False
@@ -69,6 +71,7 @@ def emit_structured(
         with scratch.frame():
             binding = Memrefs(memref, scalar, {})
             outs = [memref(store.target).over(store.index, form.extents) for store in form.stores]
+            _check_outputs(form, outs)
             _isolate(builder, scratch, binding, form, outs)
             return _emit(builder, scratch, binding, form, outs, fill)
     except NoSteps as error:
@@ -136,6 +139,15 @@ def _with_reductions(form: Structured, reductions: frozenset[int]) -> Structured
 
 def _points(form: Structured) -> int:
     return math.prod(form.extents[d] for d in form.reductions)
+
+
+def _check_outputs(form: Structured, outs: list[View]) -> None:
+    for (i, first), (j, second) in combinations(enumerate(outs), 2):
+        if may_overlap(first, second):
+            raise UnsupportedError(
+                f"outputs {i} and {j} of '{form.op.name}' may overlap, expected memory of its own for each",
+                place=place_of_op(form.op),
+            )
 
 
 def _isolate(

@@ -129,13 +129,14 @@ class Ways:
 
         Extents are halved; what is left of `room` after that is used up.
         """
-        smallest = _SMALLEST_CUT if room > 0 else _PREFERRED_CUT
         roles = self._factors.roles
-        cuts = [(d, 1) for d in (*roles.batch, *roles.column[:-1])]
-        cuts += [(d, smallest) for d in roles.column[-1:]]
-        cuts += [(d, 1) for d in roles.row[:-1]]
-        cuts += [(d, smallest) for d in roles.row[-1:]]
-        return self._cut_dims(way, cuts, budget, room)
+        for smallest in (_PREFERRED_CUT, _SMALLEST_CUT) if room > 0 else (_PREFERRED_CUT,):
+            cuts = [(d, 1) for d in (*roles.batch, *roles.column[:-1])]
+            cuts += [(d, smallest) for d in roles.column[-1:]]
+            cuts += [(d, 1) for d in roles.row[:-1]]
+            cuts += [(d, smallest) for d in roles.row[-1:]]
+            way = self._cut_dims(way, cuts, budget, room)
+        return way
 
     def _cut_inner(self, way: Way, budget: int, room: int) -> Way:
         """The way with sums cut into pieces until a block fits, then cut as the others are."""
@@ -161,7 +162,7 @@ class Ways:
         for dim, least in cuts:
             if dim == way.flat or self.need(with_parts(dim, self._extents[dim], 1)) == self.need(way):
                 continue
-            parts = 1
+            parts = -(-self._extents[dim] // way.block[dim])
             while self.need(way) > budget and way.block[dim] > least:
                 parts *= 2
                 way = with_parts(dim, parts, least)
