@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import mlopt
 import numpy as np
 import pytest
+
+import mlopt
 from mlopt.interpreter import kernel
 from mlopt.ir.parser import parse_module
 from mlopt.ir.registration import make_context
 from mlopt.weights import WeightStore
-
 from tests.mlir_opt import check_with_mlir_opt
 
 HERE = Path(__file__).parent
