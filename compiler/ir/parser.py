@@ -37,6 +37,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, AttributeInvT, Block, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
+from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import (
     MultipleSpansParseError,
@@ -122,6 +123,7 @@ class MloptParser(Parser):
         self._first_line = first_line
         self._line_starts = _line_starts(text)
         self._uses: dict[str, Span] = {}
+        self._undefined: dict[SSAValue, UnresolvedOperand] = {}
         self._resources: dict[str, str] = {}
         self._resources_used = False
         self._aliases_ahead: set[Position] = set()
@@ -195,6 +197,8 @@ class MloptParser(Parser):
                     if isinstance(argument.location, UnknownLoc):
                         argument.location = op.location
 
+        if self._undefined:
+            self._check_operands(op)
         count = sum(size for _, size in bound)
         if count != 0 and len(op.results) != count:
             self.raise_error(
@@ -228,7 +232,19 @@ class MloptParser(Parser):
         """Resolve an operand as xDSL does; remembers where a value that is not defined yet was used first."""
         if operand.operand_name not in self.ssa_values:
             self._uses.setdefault(operand.operand_name, operand.span)
-        return super().resolve_operand(operand, type)
+        value = super().resolve_operand(operand, type)
+        if isinstance(value, ForwardDeclaredValue):
+            self._undefined[value] = operand
+        return value
+
+    def _check_operands(self, op: Operation) -> None:
+        """Report operands of `op` that only its own regions define: their names end with the regions."""
+        for operand in op.operands:
+            if isinstance(operand, ForwardDeclaredValue):
+                used = self._undefined[operand]
+                waiting = self.forward_ssa_references.get(used.operand_name, {})
+                if waiting.get(used.index) is not operand:
+                    self.raise_error(f"use of undeclared SSA value name {used.span.text}", used.span)
 
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         super()._register_ssa_definition(name, values, span)

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlopt.diagnostics import Diagnostic, MloptError, Severity, VerifyFailure
 from mlopt.ir.dominance import dominator_children
 from mlopt.ir.locations import place_of, place_of_op
+from mlopt.ir.upstream_rules import verify_upstream_rules
 
 
 def verify_module(module: ModuleOp) -> None:
@@ -163,6 +164,7 @@ class _Verifier:
     def _verify_definition(self, op: Operation) -> None:
         try:
             op.verify_()
+            verify_upstream_rules(op)
         except MloptError:
             raise
         except VerifyException as error:

@@ -85,6 +85,24 @@ def test_a_value_of_another_function_is_undefined_here() -> None:
     assert error.place == Place("x.mlir", 2, 19)
 
 
+LAUNCH = """
+func.func @f() {
+  %0 = kernel.launch @g outs(%o : tensor<2xi32>) {
+  REGION
+    kernel.yield %o : tensor<2xi32>
+  } -> tensor<2xi32>
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize("region", ["", "^bb0(%o: tensor<2xi32>):", "%o = tensor.empty() : tensor<2xi32>"])
+def test_an_operand_that_only_the_own_region_defines_is_undefined(region: str) -> None:
+    error = fault(LAUNCH.replace("REGION", region))
+    assert error.message == "use of undeclared SSA value name %o"
+    assert error.place == Place("x.mlir", 3, 30)
+
+
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [

@@ -6,6 +6,7 @@ import pytest
 
 from mlopt.diagnostics import Place, VerifyFailure
 from mlopt.ir import make_context, parse_module, print_module, verify_module
+from tests.mlir_opt import check_with_mlir_opt
 
 
 def check(text: str) -> None:
@@ -143,6 +144,100 @@ def test_rules_of_operations(text: str, message: str, line: int) -> None:
     error = fault(text)
     assert message in error.message
     assert error.place is not None and error.place.line == line
+
+
+GENERIC = """
+func.func @f(%x: memref<4xindex>) {{
+  linalg.generic {{indexing_maps = [affine_map<(d) -> (d)>], iterator_types = ["parallel"]}}
+      outs(%x : memref<4xindex>) {{
+  ^bb0(%a: index):
+    %i = linalg.index {dim} : index
+    linalg.yield %i : index
+  }}
+  func.return
+}}
+"""
+
+
+def test_positions_of_loops_that_are_there() -> None:
+    check(GENERIC.format(dim=0))
+    for dim in (1, -1):
+        assert f"expected a dimension from 0 to 0, found {dim}" in fault(GENERIC.format(dim=dim)).message
+
+
+GLOBAL = """
+memref.global "private" constant @c : memref<2xf32> = dense<1.0>
+func.func @f() {{
+  %c = memref.get_global @{name} : {type}
+  func.return
+}}
+"""
+
+
+def test_globals_have_the_type_that_is_read() -> None:
+    check(GLOBAL.format(name="c", type="memref<2xf32>"))
+    for type in ("memref<2xi32>", "memref<3xf32>", "memref<2xf32, strided<[1], offset: 1>>"):
+        assert "expected the type of @c" in fault(GLOBAL.format(name="c", type=type)).message
+    assert "there is no memref.global @f" in fault(GLOBAL.format(name="f", type="memref<2xf32>")).message
+    assert "there is no memref.global @d" in fault(GLOBAL.format(name="d", type="memref<2xf32>")).message
+
+
+@pytest.mark.parametrize(
+    ("view", "result", "fits"),
+    [
+        ("subview %x[1, 2] [2, 2] [1, 2]", "memref<2x2xf32, strided<[6, 2], offset: 8>>", True),
+        ("subview %x[0, 2] [1, 3] [1, 1]", "memref<3xf32, strided<[1], offset: 2>>", True),
+        ("subview %x[%i, 0] [1, 6] [1, 1]", "memref<6xf32, strided<[1], offset: ?>>", True),
+        ("subview %x[1, 2] [2, 2] [1, 2]", "memref<2x2xf32>", False),
+        ("subview %x[1, 2] [2, 2] [1, 2]", "memref<2x2xf32, strided<[6, 1], offset: 8>>", False),
+        ("subview %x[1, 2] [2, 2] [1, 2]", "memref<2x2xf32, strided<[6, 2], offset: 7>>", False),
+        ("subview %x[1, 2] [2, 2] [1, 2]", "memref<2x3xf32, strided<[6, 2], offset: 8>>", False),
+        ("subview %x[0, 2] [2, 3] [1, 1]", "memref<3xf32, strided<[1], offset: 2>>", False),
+        ("subview %x[%i, 0] [1, 6] [1, 1]", "memref<6xf32, strided<[1]>>", False),
+        ("reinterpret_cast %x to offset: [0], sizes: [24], strides: [1]", "memref<24xf32>", True),
+        ("reinterpret_cast %x to offset: [0], sizes: [2, 3], strides: [3, 1]", "memref<2x3xf32>", True),
+        ("reinterpret_cast %x to offset: [0], sizes: [2, 3], strides: [1, 2]", "memref<2x3xf32>", False),
+        ("reinterpret_cast %x to offset: [4], sizes: [2], strides: [1]", "memref<2xf32>", False),
+    ],
+)
+def test_views_have_the_layout_of_their_type(view: str, result: str, fits: bool) -> None:
+    """As `mlir-opt` has it: the type of a view says where its elements are."""
+    text = f"%v = memref.{view} : memref<4x6xf32> to {result}"
+    text = f"func.func @f(%x: memref<4x6xf32>, %i: index) {{\n  {text}\n  func.return\n}}"
+    if fits:
+        check(text)
+        check_with_mlir_opt(text)
+    else:
+        assert (
+            "expected a result of sizes" in fault(text).message
+            or "result type with size" in fault(text).message
+        )
+
+
+IF = """
+func.func @f(%c: i1, %x: f32) -> f32 {{
+  %y = scf.if %c -> (f32) {{
+    {then}
+  }} {other}
+  func.return %y : f32
+}}
+"""
+
+
+def test_both_regions_of_an_if_yield_its_results() -> None:
+    check(IF.format(then="scf.yield %x : f32", other="else { scf.yield %x : f32 }"))
+    message = fault(IF.format(then="scf.yield %x : f32", other="else {}")).message
+    assert "expected both regions to yield (f32), found a scf.yield of ()" in message
+    message = fault(IF.format(then="scf.yield %c : i1", other="else { scf.yield %x : f32 }")).message
+    assert "found a scf.yield of (i1)" in message
+    assert "expected an else region" in fault(IF.format(then="scf.yield %x : f32", other="")).message
+
+
+def test_an_index_has_64_bits() -> None:
+    for number in (2**63 - 1, -(2**63)):
+        check(f"%a = arith.constant {number} : index")
+    for number in (2**63, -(2**63) - 1, 10**30):
+        assert f"as an index, found {number}" in fault(f"%a = arith.constant {number} : index").message
 
 
 def test_verification_takes_linear_time() -> None:
