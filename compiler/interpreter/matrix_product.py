@@ -47,9 +47,11 @@ class MatrixProduct:
         self._factors = Factors(binding, left, right, out, accumulates=fill is None)
         self._dtype = self._factors.dtype
         self._ways = Ways(self._factors)
-        reserve = max(self._temporaries(factor) for factor in (self._factors.left, self._factors.right))
-        self._room = scratch.room - reserve
-        self._way = self._ways.choose(self._room)
+        factors = (self._factors.left, self._factors.right)
+        room = scratch.room - max(self._temporaries(factor) for factor in factors)
+        slab_room = scratch.room - max(self._temporaries(f) if f.slab is None else 0 for f in factors)
+        self._way = self._ways.choose(room, slab_room)
+        self._room = slab_room if self._way.slabs else room
 
     @property
     def cost(self) -> float:

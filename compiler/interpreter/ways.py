@@ -61,8 +61,11 @@ class Ways:
         self._factors = factors
         self._extents = factors.extents
 
-    def choose(self, room: int) -> Way:
-        """The cheapest way that fits; without enough scratch for any, tap by tap in the smallest blocks."""
+    def choose(self, room: int, slab_room: int) -> Way:
+        """The cheapest way that fits; without enough scratch for any, tap by tap in the smallest blocks.
+
+        `room` and `slab_room` are the bytes that blocks may take without slabs and with them.
+        """
         budget = min(max(room, SMALLEST_BLOCK_BYTES), BLOCK_BYTES)
         whole = dict(enumerate(self._extents))
         groups = self._factors.in_tile if self._factors.must_tile else self._factors.direct
@@ -70,8 +73,9 @@ class Ways:
         if self.need(best) > budget and self._sums_in_pieces():
             best = self._cut_inner(Way(whole, self._factors.in_tile, tiled=True), budget, room)
         for candidate in self._candidates(whole):
-            way = self._cut(candidate, budget, room)
-            if self.need(way) <= room and self.cost(way) < self.cost(best):
+            available = slab_room if candidate.slabs else room
+            way = self._cut(candidate, min(max(available, SMALLEST_BLOCK_BYTES), BLOCK_BYTES), available)
+            if self.need(way) <= available and self.cost(way) < self.cost(best):
                 best = way
         return best
 
