@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -24,8 +25,15 @@ from mlopt.ir.printer import print_module
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module
 from mlopt.options import CompileOptions
-from mlopt.passes.pipelines import LEVELS, Level, check_pass_names, conversion, phase_passes
-from mlopt.passmanager import Pass, PassManager, PassResult, Pipeline, parse_pipeline
+from mlopt.passes.pipelines import (
+    LEVELS,
+    Level,
+    check_pass_names,
+    conversion,
+    named_pipeline,
+    phase_passes,
+)
+from mlopt.passmanager import Instrumentation, Pass, PassManager, PassResult, Pipeline, parse_pipeline
 from mlopt.weights import WeightStore
 
 if TYPE_CHECKING:
@@ -109,8 +117,13 @@ def is_text(model: str | Path | ModelProto) -> TypeGuard[str]:
     return isinstance(model, str) and "\n" in model
 
 
-def compile_model(compilation: Compilation, target: Level | None = "memref") -> Compilation:
-    """Lower the module through the level `target`, in place.
+def compile_model(
+    compilation: Compilation,
+    target: Level | None = "memref",
+    *,
+    instrumentations: Sequence[Instrumentation] = (),
+) -> Compilation:
+    """Lower the module through the level `target`, in place. `instrumentations` watch every pass.
 
     A pipeline given as text must end at `target`; None lets it end anywhere, and stands for `memref` otherwise. The IR
     is verified after every conversion and at the end, and after every pass of a pipeline given as text: checking after
@@ -121,8 +134,11 @@ def compile_model(compilation: Compilation, target: Level | None = "memref") -> 
     if options.pipeline_text is not None:
         check_pass_names(options.pipeline.disabled)
         text = options.pipeline_text
-        pipeline = parse_pipeline(text if _WRAPPED.match(text) else f"builtin.module({text})")
-        _run(compilation, pipeline.without(options.pipeline.disabled))
+        pipeline = parse_pipeline(
+            text if _WRAPPED.match(text) else f"builtin.module({text})",
+            expand=partial(named_pipeline, level=level_of(module)),
+        )
+        _run(compilation, pipeline.without(options.pipeline.disabled), instrumentations)
         level = level_of(module)
         if target is not None and level != target:
             raise InputError(
@@ -139,14 +155,15 @@ def compile_model(compilation: Compilation, target: Level | None = "memref") -> 
             )
         while True:
             if not (level == "memref" and is_planned(module)):
-                _run(compilation, _pipeline_of(phase_passes(level, options.pipeline)), verify_each=False)
+                passes = _pipeline_of(phase_passes(level, options.pipeline))
+                _run(compilation, passes, instrumentations, verify_each=False)
             compilation.levels[level] = module
             step = conversion(level)
             if level == target or step is None:
                 verify_module(module)
                 break
             compilation.levels[level] = module.clone()
-            _run(compilation, _pipeline_of([step]))
+            _run(compilation, _pipeline_of([step]), instrumentations)
             level = LEVELS[LEVELS.index(level) + 1]
     compilation.compile_seconds += time.perf_counter() - start
     return compilation
@@ -202,8 +219,16 @@ def _pipeline_of(passes: Sequence[str]) -> Pipeline:
     return parse_pipeline(f"builtin.module({','.join(passes)})")
 
 
-def _run(compilation: Compilation, pipeline: Pipeline, *, verify_each: bool = True) -> None:
-    manager = PassManager(compilation.ctx, pipeline, verify_each=verify_each)
+def _run(
+    compilation: Compilation,
+    pipeline: Pipeline,
+    instrumentations: Sequence[Instrumentation],
+    *,
+    verify_each: bool = True,
+) -> None:
+    manager = PassManager(
+        compilation.ctx, pipeline, verify_each=verify_each, instrumentations=instrumentations
+    )
     compilation.passes += manager.run(compilation.module)
     compilation.elements += pipeline.elements
 

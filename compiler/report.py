@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from mlopt.compilation import Compilation, argument_attributes, is_planned, main_function
+from mlopt.diagnostics import REMARK_KINDS, select_remarks
 from mlopt.dialects.kernel import LaunchOp, ReshapeOp
 from mlopt.interpreter.memref import Executable
 from mlopt.ir.dtypes import to_numpy_dtype
@@ -58,6 +59,15 @@ def build_report(compilation: Compilation, executable: Executable | None = None)
             ],
         },
         "check": {"max_abs_error": None, "max_rel_error": None},
+        "remarks": [
+            {
+                "pass": remark.pass_name,
+                "kind": remark.kind,
+                "message": remark.message,
+                "place": str(remark.place),
+            }
+            for remark in select_remarks(compilation.ctx.remarks, REMARK_KINDS)
+        ],
     }
 
 

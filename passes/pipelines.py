@@ -48,8 +48,12 @@ _CONVERSIONS = frozenset(
     {"convert-graph-to-kernel", "convert-kernel-to-memref", "plan-workspaces", "assign-buffers"}
 )
 
-OPTIMISATION_LEVELS = ("O0", "O1", "O2")
-"""The names of standard pipelines: as imported; optimised without fusion; everything (the default)."""
+OPTIMISATION_LEVELS = {
+    "O0": "As imported: every operator its own kernel.",
+    "O1": "Optimise without fusion.",
+    "O2": "Optimise and fuse: the default.",
+}
+"""The standard pipelines by name, each with what it does. All go down to a planned memref level."""
 
 
 def at_optimisation_level(name: str, options: PipelineOptions) -> PipelineOptions:
@@ -83,6 +87,20 @@ def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
     if needed:
         raise PipelineError(f"pass '{needed[0]}' can't be disabled: without it nothing can run")
     return tuple(name for name in passes if name.partition("{")[0] not in options.disabled)
+
+
+def named_pipeline(name: str, level: Level = "graph") -> str:
+    """The passes of one of `OPTIMISATION_LEVELS` for a module at `level`, as text; `KeyError` for another name."""
+    if name not in OPTIMISATION_LEVELS:
+        raise KeyError(name)
+    options = at_optimisation_level(name, PipelineOptions())
+    passes: list[str] = []
+    for phase in LEVELS[LEVELS.index(level) :]:
+        passes += phase_passes(phase, options)
+        step = conversion(phase)
+        if step is not None:
+            passes.append(step)
+    return ",".join(passes)
 
 
 def conversion(source: Level) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -87,24 +87,29 @@ def benchmark(
     against: str | None = None,
     repeat: int = 50,
     threads: int | None = None,
+    watch: Callable[[str], None] | None = None,
 ) -> BenchmarkResult:
     """Time `repeat` runs of mlopt and, in turns, of the engine `against`.
 
-    `inputs` None: seeded random ones of the declared shapes. Raises `InputError` if the other engine is not there, and
-    what loading and running raise.
+    `inputs` None: seeded random ones of the declared shapes. `watch` is told in words how far it is.
+    Raises `InputError` if the other engine is not there, and what loading and running raise.
     """
     if against is not None:
         check_available(against, model)
     threads = threads or available_threads()
+    told = watch or _ignore
     with ExitStack() as stack:
         workers: list[_Worker] = []
         for name in ("mlopt", against):
             if name is not None:
+                told(f"loading it into {name}")
                 worker = stack.enter_context(_Worker(Job(name, model, options, inputs, threads)))
                 inputs = worker.load().inputs
                 workers.append(worker)
-        for runs in _shares(repeat, ROUNDS):
+        shares = _shares(repeat, ROUNDS)
+        for number, runs in enumerate(shares, 1):
             for worker in workers:
+                told(f"round {number} of {len(shares)}, {worker.job.engine}")
                 time.sleep(PAUSE)
                 worker.result.seconds += worker.ask(Turn(runs), list)
         for worker in workers:
@@ -114,6 +119,10 @@ def benchmark(
         results = tuple(worker.result for worker in workers)
     comparisons = compare_all(results[0].outputs, results[1].outputs) if len(results) > 1 else []
     return BenchmarkResult(model, threads, results, tuple(comparisons))
+
+
+def _ignore(step: str) -> None:
+    """Nobody is watching."""
 
 
 def _shares(total: int, rounds: int) -> Sequence[int]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mlopt.diagnostics import Diagnostic, InputError, Place
+from mlopt.diagnostics import InputError, Place, Remark
 from mlopt.options import CompileOptions
 
 
@@ -28,7 +28,7 @@ class Loaded:
     inputs: Mapping[str, np.ndarray]
     load_seconds: float
     report: dict[str, Any] = field(default_factory=dict[str, Any])
-    remarks: tuple[Diagnostic, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 class Engine(Protocol):

@@ -6,22 +6,21 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlopt import __version__
 from mlopt.cli.progress import progress
-from mlopt.diagnostics import UsageError, print_diagnostic
+from mlopt.diagnostics import REMARK_KINDS, Remark, UsageError, print_diagnostic, select_remarks
 
 if TYPE_CHECKING:
     from mlopt.compilation import Compilation
     from mlopt.interpreter.memref import Executable
     from mlopt.options import CompileOptions
     from mlopt.passes.pipelines import Level
-
-REMARK_KINDS = ("passed", "missed", "analysis")
+    from mlopt.passmanager import Instrumentation
 
 Commands = Any
 """What `ArgumentParser.add_subparsers` returns; argparse gives it no public type."""
@@ -79,7 +78,16 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         type=remark_kinds,
         default=(),
         metavar="KINDS",
-        help="print what passes did (passed) and why they did not (missed): passed,missed,analysis",
+        help="print what passes did (passed), why they did not (missed), sizes (analysis): passed,missed,analysis",
+    )
+
+
+def add_dump_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dump",
+        type=Path,
+        metavar="DIR",
+        help="write the IR after each pass that changed something to files in this folder",
     )
 
 
@@ -126,11 +134,15 @@ def _parse_dims(texts: Sequence[str]) -> dict[str, int]:
 def compile_with_progress(
     arguments: argparse.Namespace, compilation: Compilation, target: Level | None
 ) -> Compilation:
-    """`compile_model`, with a sign of life on a terminal."""
+    """`compile_model`, with a sign of life on a terminal, and dumps if asked for."""
+    from mlopt.cli.watching import PassProgress, dumps_of_changes
     from mlopt.compilation import compile_model
 
-    with progress(f"compiling {arguments.model}"):
-        return compile_model(compilation, target)
+    with progress(f"compiling {arguments.model}") as update:
+        watchers: list[Instrumentation] = [PassProgress(update)]
+        if arguments.dump is not None:
+            watchers.append(dumps_of_changes(arguments.dump))
+        return compile_model(compilation, target, instrumentations=watchers)
 
 
 def finish(
@@ -139,15 +151,18 @@ def finish(
     executable: Executable | None,
     figures: dict[str, Any],
 ) -> None:
-    """Print remarks and pass times when asked, and write the report."""
+    """Print warnings, remarks and pass times when asked, and write the report."""
     from mlopt.files import write_text
     from mlopt.report import build_report
 
-    _print_remarks(arguments.remarks, compilation)
+    for warning in compilation.ctx.warnings:
+        print_diagnostic(warning)
+    print_remarks(arguments, compilation.ctx.remarks)
     if arguments.verbose:
         for result in compilation.passes:
             changed = "changed" if result.changed else "unchanged"
-            print(f"{result.name}: {1e3 * result.seconds:.1f} ms, {changed}", file=sys.stderr)
+            counts = "".join(f", {name} {count}" for name, count in sorted(result.statistics.items()))
+            print(f"{result.name}: {1e3 * result.seconds:.1f} ms, {changed}{counts}", file=sys.stderr)
     if arguments.report is not None:
         report = build_report(compilation, executable)
         for section, values in figures.items():
@@ -165,10 +180,12 @@ def remark_kinds(text: str) -> tuple[str, ...]:
     return kinds
 
 
-def _print_remarks(kinds: Sequence[str], compilation: Compilation) -> None:
-    for remark in compilation.ctx.remarks:
-        if ("missed" if remark.message.startswith("not ") else "passed") in kinds:
-            print_diagnostic(remark)
+def print_remarks(arguments: argparse.Namespace, remarks: Iterable[Remark]) -> None:
+    """Print the remarks of the kinds that `--remarks` asks for; what is in no file is in the model's."""
+    for remark in select_remarks(remarks, arguments.remarks):
+        if remark.place.file is None:
+            remark = replace(remark, place=replace(remark.place, file=str(arguments.model)))
+        print_diagnostic(remark.diagnostic)
 
 
 def say(arguments: argparse.Namespace, text: str, always: bool = False) -> None:

@@ -6,14 +6,21 @@ import inspect
 import textwrap
 
 from mlopt.ir.registration import DIALECTS
+from mlopt.passes.pipelines import OPTIMISATION_LEVELS, named_pipeline
 from mlopt.passes.registry import PASSES, load_pass
 from mlopt.passmanager import Pass, pass_options
 from mlopt.passmanager.options import value_text
 
 
 def pass_list() -> str:
-    """Every pass with the first sentence of its description, and its options with types and defaults."""
-    return "".join(_describe(load_pass(name)) for name in PASSES)
+    """Passes and named pipelines.
+
+    Each pass with the first sentence of its description, and its options with types and defaults; each pipeline with
+    the passes that it runs on a module at the graph level.
+    """
+    passes = "".join(_describe(load_pass(name)) for name in PASSES)
+    pipelines = "".join(_describe_pipeline(name) for name in OPTIMISATION_LEVELS)
+    return f"Passes:\n{passes}\nPass Pipelines:\n{pipelines}"
 
 
 def dialect_list() -> str:
@@ -33,4 +40,13 @@ def _describe(pass_class: type[Pass]) -> str:
         else:
             default = f"default: {value_text(option.default)}"
         lines.append(f"      {option.name}=<{option.type_text}>  ({default})")
+    return "\n".join(lines) + "\n"
+
+
+def _describe_pipeline(name: str) -> str:
+    passes = named_pipeline(name).replace(",", ", ")
+    lines = [f"--{name}", f"    {OPTIMISATION_LEVELS[name]}"]
+    lines += textwrap.wrap(
+        passes, 100, initial_indent="      ", subsequent_indent="      ", break_on_hyphens=False
+    )
     return "\n".join(lines) + "\n"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,14 +15,15 @@ from xdsl.dialects.builtin import ModuleOp
 from mlopt.cli.guard import guarded
 from mlopt.cli.listing import dialect_list, pass_list
 from mlopt.cli.opt_arguments import OptArguments, parse_arguments
+from mlopt.compilation import level_of
 from mlopt.diagnostics import (
     Diagnostic,
     ExpectedDiagnostics,
     InputError,
     MloptError,
     Place,
-    Severity,
     print_diagnostic,
+    select_remarks,
 )
 from mlopt.engine import attach_engine
 from mlopt.files import check_writable, write_text
@@ -30,6 +32,7 @@ from mlopt.ir.parser import parse_module
 from mlopt.ir.printer import print_module
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module
+from mlopt.passes.pipelines import OPTIMISATION_LEVELS, Level, named_pipeline
 from mlopt.passes.registry import PASSES, load_pass
 from mlopt.passmanager import (
     IRPrinting,
@@ -58,21 +61,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(given: Sequence[str], sources: dict[str, str]) -> int:
-    arguments = parse_arguments(given, PASSES)
+    arguments = parse_arguments(given, PASSES, OPTIMISATION_LEVELS)
     if arguments.list_passes:
         print(pass_list(), end="")
         return 0
     if arguments.show_dialects:
         print(dialect_list(), end="")
         return 0
-    pipeline = _pipeline(arguments)
-    if arguments.dump_pass_pipeline:
-        print(dump_text(pipeline), file=sys.stderr, end="")
+    _pipeline(arguments, "graph")  # a faulty one is an error whatever the input is
     if arguments.output != "-" and _is_replaceable(Path(arguments.output)):
         check_writable(Path(arguments.output))
     name, text = _read(arguments.input)
     sources[name] = text
-    return _Run(arguments, pipeline, name, text, sources).run()
+    return _Run(arguments, name, text, sources).run()
 
 
 @dataclass
@@ -80,7 +81,6 @@ class _Run:
     """One run of the command over one input, piece by piece if it is split."""
 
     arguments: OptArguments
-    pipeline: Pipeline
     name: str
     text: str
     sources: dict[str, str]
@@ -147,9 +147,12 @@ class _Run:
                     ctx.weights = WeightStore.load(weights)
             module = parse_module(text, ctx, self.name, first_line=first_line)
             verify_module(module)
+        pipeline = _pipeline(arguments, _level(module))
+        if arguments.dump_pass_pipeline:
+            print(dump_text(pipeline), file=sys.stderr, end="")
         manager = PassManager(
             ctx,
-            self.pipeline,
+            pipeline,
             verify_each=arguments.verify_each,
             instrumentations=_instrumentations(arguments),
         )
@@ -180,9 +183,8 @@ class _Run:
 
     def _remarks(self, ctx: CompilerContext) -> list[Diagnostic]:
         """What passes reported: warnings always, remarks if asked for."""
-        return [
-            remark for remark in ctx.remarks if self.arguments.remarks or remark.severity == Severity.WARNING
-        ]
+        remarks = select_remarks(ctx.remarks, self.arguments.remarks)
+        return [*ctx.warnings, *(remark.diagnostic for remark in remarks)]
 
     def _write(self, text: str, *, failed: bool) -> None:
         """Write the result: to stdout what there is, to a file all or nothing."""
@@ -205,12 +207,28 @@ class _Run:
             self.phases[phase] += time.perf_counter() - start
 
 
-def _pipeline(arguments: OptArguments) -> Pipeline:
-    """The pipeline that the command line asks for: the text, or the single-pass flags in their order."""
+def _level(module: ModuleOp) -> Level:
+    """The level that named pipelines start from; a module that is at none is taken the whole way."""
+    try:
+        return level_of(module)
+    except InputError:
+        return "graph"
+
+
+def _pipeline(arguments: OptArguments, level: Level) -> Pipeline:
+    """The pipeline that the command line asks for: the text, or the flags of passes and pipelines in their order.
+
+    A named pipeline stands for the passes from `level` down.
+    """
+    expand = partial(named_pipeline, level=level)
     if arguments.pass_pipeline is not None:
-        return parse_pipeline(arguments.pass_pipeline)
+        return parse_pipeline(arguments.pass_pipeline, expand=expand)
     elements: list[Pass | Pipeline] = []
     for name, options in arguments.passes:
+        if name in OPTIMISATION_LEVELS:
+            text = f"{name}{{{options}}}" if options else name
+            elements += parse_pipeline(f"builtin.module({text})", expand=expand).elements
+            continue
         pass_ = make_pass(load_pass(name), parse_options(options))
         elements.append(
             pass_ if pass_.anchor in (None, "builtin.module") else Pipeline(pass_.anchor, (pass_,))

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from mlopt import __version__
-from mlopt.diagnostics import UsageError
+from mlopt.cli.arguments import remark_kinds
+from mlopt.diagnostics import REMARK_KINDS, UsageError
 
 DESCRIPTION = "Run passes over textual IR and print the result."
 EPILOG = """examples:
@@ -23,13 +24,21 @@ FILE. --list-passes describes the passes and their options.
 Exit codes: 0 done; 1 an error in the input, the pipeline or a pass; 2 a wrong command line.
 """
 SPLIT_MARKER = "// -----"
-_BARE_VALUES = {"--split-input-file": SPLIT_MARKER, "--verify-each": "true", "--verify-diagnostics": "all"}
+_BARE_VALUES = {
+    "--split-input-file": SPLIT_MARKER,
+    "--verify-each": "true",
+    "--verify-diagnostics": "all",
+    "--remarks": ",".join(REMARK_KINDS),
+}
 """The value of a flag that is given without one."""
 
 
 @dataclass
 class OptArguments:
-    """What a command line asks for. `passes` are the single-pass flags in order: name and options text."""
+    """What a command line asks for.
+
+    `passes` are the single-pass flags in order: name of the pass or pipeline, and options text.
+    """
 
     input: str = "-"
     output: str = "-"
@@ -51,22 +60,25 @@ class OptArguments:
     generic: bool = False
     timing: bool = False
     statistics: bool = False
-    remarks: bool = False
+    remarks: tuple[str, ...] = ()
     dump_pass_pipeline: bool = False
     list_passes: bool = False
     show_dialects: bool = False
 
 
-def parse_arguments(arguments: Sequence[str], pass_names: Collection[str]) -> OptArguments:
+def parse_arguments(
+    arguments: Sequence[str], pass_names: Collection[str], pipeline_names: Collection[str] = ()
+) -> OptArguments:
     """Read a command line; `UsageError` for a wrong one. `--help` and `--version` print and exit."""
+    flag_names = {*pass_names, *pipeline_names}
     parser = _build_parser()
     # argparse tells its options nowhere else.
     actions = parser._actions  # pyright: ignore[reportPrivateUsage]
     flags = [string for action in actions for string in action.option_strings]
-    rest, passes = _normalize(arguments, flags, pass_names)
+    rest, passes = _normalize(arguments, flags, flag_names)
     parsed, unknown = parser.parse_known_args(rest)
     if unknown:
-        raise UsageError(_unknown(unknown[0], [*flags, *(f"--{name}" for name in pass_names)]))
+        raise UsageError(_unknown(unknown[0], [*flags, *(f"--{name}" for name in sorted(flag_names))]))
     values = vars(parsed)
     result = OptArguments(**{key: value for key, value in values.items() if not key.startswith("_")})
     result.passes = passes
@@ -152,9 +164,15 @@ def _build_parser() -> argparse.ArgumentParser:
         ("--list-passes", "describe all passes and their options"),
         ("--show-dialects", "list the dialects"),
         ("--dump-pass-pipeline", "print the pipeline with the values of all options"),
-        ("--remarks", "print what passes report they did"),
     ):
         parser.add_argument(name, action="store_true", help=help_text)
+    parser.add_argument(
+        "--remarks",
+        type=remark_kinds,
+        default=(),
+        metavar="KINDS",
+        help="print what passes did (passed), why they did not (missed), sizes (analysis); without KINDS all",
+    )
     dumps = parser.add_argument_group("IR dumps (on stderr)")
     for when in ("before", "after"):
         dumps.add_argument(

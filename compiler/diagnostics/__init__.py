@@ -14,8 +14,10 @@ from mlopt.diagnostics.errors import (
 )
 from mlopt.diagnostics.expected import ExpectedDiagnostics
 from mlopt.diagnostics.printing import format_diagnostic, print_diagnostic
+from mlopt.diagnostics.remark import REMARK_KINDS, Remark, RemarkKind, select_remarks
 
 __all__ = [
+    "REMARK_KINDS",
     "Diagnostic",
     "ExpectedDiagnostics",
     "InputError",
@@ -24,6 +26,8 @@ __all__ = [
     "PassFailure",
     "PipelineError",
     "Place",
+    "Remark",
+    "RemarkKind",
     "RunError",
     "Severity",
     "UnsupportedError",
@@ -31,4 +35,5 @@ __all__ = [
     "VerifyFailure",
     "format_diagnostic",
     "print_diagnostic",
+    "select_remarks",
 ]

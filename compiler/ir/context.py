@@ -10,9 +10,10 @@ from typing import Protocol
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
-from mlopt.diagnostics import Diagnostic
+from mlopt.diagnostics import Diagnostic, Remark, RemarkKind, Severity
+from mlopt.ir.locations import place_of, place_of_op
 from mlopt.weights import WeightStore
 
 Evaluator = Callable[[Operation, Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -50,15 +51,36 @@ class Target(Protocol):
 class CompilerContext(Context):
     """xDSL's context plus what one compilation shares between its passes.
 
-    `statistics` counts by (pass name, statistic); `remarks` collects what passes did and did not do.
+    `statistics` counts by (pass name, statistic); `remarks` collects what passes did and did not do,
+    `warnings` what a user must know even without asking.
     """
 
     weights: WeightStore = field(default_factory=WeightStore)
     evaluator: Evaluator | None = None
     target: Target | None = None
     statistics: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    remarks: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    remarks: list[Remark] = field(default_factory=list[Remark])
+    warnings: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def count(self, pass_name: str, statistic: str, amount: int = 1) -> None:
         """Add to a statistic of a pass, such as `count("fuse-kernels", "maps-fused")`."""
         self.statistics[pass_name, statistic] += amount
+
+    def remark(
+        self,
+        pass_name: str,
+        kind: RemarkKind,
+        message: str,
+        where: Operation | Attribute,
+        notes: Sequence[Diagnostic] = (),
+    ) -> None:
+        """Report what a pass did (`passed`), why it did not (`missed`), or a figure (`analysis`).
+
+        `where` is the operation or the location that it is about, such as `remark("cse", "passed", "...", op)`.
+        """
+        place = place_of_op(where) if isinstance(where, Operation) else place_of(where)
+        self.remarks.append(Remark(pass_name, kind, message, place, tuple(notes)))
+
+    def warn(self, message: str, op: Operation) -> None:
+        """Report what a user must know, at the place of an operation."""
+        self.warnings.append(Diagnostic(Severity.WARNING, message, place_of_op(op)))

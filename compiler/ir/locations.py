@@ -70,6 +70,12 @@ def node_names(location: Attribute) -> list[str]:
     return list(dict.fromkeys(_names(location)))
 
 
+def nodes_text(location: Attribute) -> str:
+    """The first and last of the model's nodes in a location, to follow a name: ` (fc1 ... act)`; empty without any."""
+    nodes = node_names(location)
+    return f" ({nodes[0]} ... {nodes[-1]})" if len(nodes) > 1 else f" ({nodes[0]})" if nodes else ""
+
+
 def _names(location: Attribute) -> Iterator[str]:
     match location:
         case NameLoc():

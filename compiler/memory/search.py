@@ -50,18 +50,30 @@ class SearchResult:
         return PROVED if self.plan.height == self.bound else GAP
 
 
-def search(buffers: Sequence[Buffer], *, nodes: int | None = None, target: int = 0) -> SearchResult:
+def search(
+    buffers: Sequence[Buffer],
+    *,
+    nodes: int | None = None,
+    target: int = 0,
+    watch: Callable[[int, int], None] | None = None,
+) -> SearchResult:
     """The smallest plan that is found with at most `nodes` nodes (None: until it is proved to be the smallest).
 
     Starts from the portfolio of `plan`, so it is never worse than that. Stops early at a plan of at most `target`
-    bytes. A node costs time in proportion to the buffers live around it, about a millisecond for some hundred buffers.
+    bytes. `watch` is told now and then the nodes so far, and the height of the best plan. A node costs time in
+    proportion to the buffers live around it, about a millisecond for some hundred buffers.
 
     Raises:
         ValueError: for two buffers of one id.
     """
     start = plan(buffers)
     components = [_Component.of(members, start) for members in _components(buffers)]
-    budget = _Budget(nodes)
+
+    def spent(used: int) -> None:
+        if watch is not None:
+            watch(used, max(component.height for component in components))
+
+    budget = _Budget(nodes, spent)
     limit = 2 * len(buffers)
     with _deep_recursion(len(buffers)):
         while budget.left > 0:
@@ -85,7 +97,13 @@ class _Budget:
     """Nodes that may be spent in all, and that were."""
 
     total: int | None
+    spent: Callable[[int], None]
+    """Told what was used, after each attempt."""
     used: int = 0
+
+    def spend(self, nodes: int) -> None:
+        self.used += nodes
+        self.spent(self.used)
 
     @property
     def left(self) -> float:
@@ -151,7 +169,7 @@ class _Component:
             except _OutOfNodesError:
                 continue
             finally:
-                budget.used += descent.nodes
+                budget.spend(descent.nodes)
             if found:
                 self.offsets = {b.id: o for b, o in zip(self.buffers, descent.offsets, strict=True)}
                 self.height = height_of(self.buffers, descent.offsets)

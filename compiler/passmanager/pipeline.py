@@ -1,17 +1,18 @@
 """Pass pipelines: MLIR's grammar, read into passes and written back.
 
     pipeline ::= anchor `(` (element (`,` element)*)? `)`
-    element  ::= pass-name (`{` options `}`)? | pipeline
+    element  ::= pass-name (`{` options `}`)? | pipeline-name | pipeline
     options  ::= (name (`=` value)?)*        separated by spaces
     value    ::= word | `'`...`'` | `"`...`"` | `{`...`}`
 
-The anchor is the name of the operation that the elements run on, or `any`. Spaces around names don't matter.
+The anchor is the name of the operation that the elements run on, or `any`. A named pipeline, such as `O2`, is replaced
+by its passes. Spaces around names don't matter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -71,14 +72,19 @@ def dump_text(pipeline: Pipeline) -> str:
 
 
 def parse_pipeline(
-    text: str, *, load: Callable[[str], type[Pass]] | None = None, source: str = "<pass-pipeline>"
+    text: str,
+    *,
+    load: Callable[[str], type[Pass]] | None = None,
+    expand: Callable[[str], str] | None = None,
+    source: str = "<pass-pipeline>",
 ) -> Pipeline:
     """Read a pipeline, such as `builtin.module(func.func(cse),canonicalize{max-iterations=2})`.
 
-    `load` gives the class of a pass by its name, or raises `KeyError` (default: mlopt's registry). An error is a
+    `load` gives the class of a pass by its name, or raises `KeyError` (default: mlopt's registry); `expand` likewise
+    the passes of a named pipeline (default: those that take a module down from the graph level). An error is a
     `PipelineError` with the place in the text, named `source`.
     """
-    return _PipelineParser(text, load or _registered_pass, source).parse()
+    return _PipelineParser(text, load or _registered_pass, expand or _registered_pipeline, source).parse()
 
 
 def parse_options(text: str) -> dict[str, str | None]:
@@ -96,10 +102,19 @@ def _registered_pass(name: str) -> type[Pass]:
     return load_pass(name)
 
 
+def _registered_pipeline(name: str) -> str:
+    from mlopt.passes.pipelines import named_pipeline
+
+    return named_pipeline(name)
+
+
 class _PipelineParser:
-    def __init__(self, text: str, load: Callable[[str], type[Pass]], source: str):
+    def __init__(
+        self, text: str, load: Callable[[str], type[Pass]], expand: Callable[[str], str], source: str
+    ):
         self.text = text
         self.load = load
+        self.expand = expand
         self.source = source
         self.pos = 0
 
@@ -137,7 +152,7 @@ class _PipelineParser:
             self.pos += 1
             return Pipeline(anchor, ())
         while True:
-            elements.append(self._element(anchor))
+            elements += self._elements(anchor)
             self._skip_spaces()
             if self._at(","):
                 self.pos += 1
@@ -151,11 +166,12 @@ class _PipelineParser:
             else:
                 self._fail("expected ',' after parsing pipeline", self.pos)
 
-    def _element(self, anchor: str) -> Pass | Pipeline:
+    def _elements(self, anchor: str) -> Sequence[Pass | Pipeline]:
+        """What stands between two commas: a nested pipeline, a pass, or the passes of a named pipeline."""
         start = self._skip_spaces()
         name = self._name()
         if self._at("("):
-            return self._nested(name, start)
+            return [self._nested(name, start)]
         if not name:
             self._fail("expected the name of a pass", start)
         values: Mapping[str, str | None] = {}
@@ -165,14 +181,29 @@ class _PipelineParser:
         try:
             pass_class = self.load(name)
         except KeyError:
-            self._fail(f"'{name}' does not refer to a registered pass or pass pipeline", start)
+            return self._expanded(name, anchor, start, positions)
         self._check_anchor(pass_class, anchor, start)
         try:
-            return make_pass(pass_class, values)
+            return [make_pass(pass_class, values)]
         except OptionError as error:
             self._fail(error.message, positions[error.option], error)
         except PipelineError as error:
             self._fail(error.message, start, error)
+
+    def _expanded(
+        self, name: str, anchor: str, start: int, options: Mapping[str, int]
+    ) -> Sequence[Pass | Pipeline]:
+        try:
+            text = self.expand(name)
+        except KeyError:
+            self._fail(f"'{name}' does not refer to a registered pass or pass pipeline", start)
+        for option, position in options.items():
+            self._fail(f"pipeline '{name}': no such option {option} (its options: none)", position)
+        elements = _PipelineParser(f"any({text})", self.load, self.expand, f"<{name}>").parse().elements
+        for element in elements:
+            if isinstance(element, Pass):
+                self._check_anchor(type(element), anchor, start)
+        return elements
 
     def _check_anchor(self, pass_class: type[Pass], anchor: str, start: int) -> None:
         if pass_class.anchor is not None and anchor not in (ANY, pass_class.anchor):

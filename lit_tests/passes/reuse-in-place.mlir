@@ -61,9 +61,9 @@ func.func @loop(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
   func.return %y : tensor<4xf32>
 }
 
-// REMARK: reuse-in-place.mlir:18:8: remark: reused in place: 'add' overwrites '%m'
-// REMARK: reuse-in-place.mlir:31:8: remark: reused in place: 'softmax' overwrites '%m'
-// REMARK: reuse-in-place.mlir:42:8: remark: not reused in place: '%x' by 'exp': it is an argument of the function
-// REMARK: reuse-in-place.mlir:44:8: remark: not reused in place: '%a' by 'neg': it, or what shares its memory, is also read by 'add'
-// REMARK: reuse-in-place.mlir:46:8: remark: reused in place: 'add' overwrites '%f'
-// REMARK: reuse-in-place.mlir:58:10: remark: reused in place: 'add' overwrites '%b'
+// REMARK: reuse-in-place.mlir:18:8: remark: [reuse-in-place] reused in place: 'add' overwrites '%m'
+// REMARK: reuse-in-place.mlir:31:8: remark: [reuse-in-place] reused in place: 'softmax' overwrites '%m'
+// REMARK: reuse-in-place.mlir:42:8: remark: [reuse-in-place] not reused in place: '%x' by 'exp': it is an argument of the function
+// REMARK: reuse-in-place.mlir:44:8: remark: [reuse-in-place] not reused in place: '%a' by 'neg': it, or what shares its memory, is also read by 'add'
+// REMARK: reuse-in-place.mlir:46:8: remark: [reuse-in-place] reused in place: 'add' overwrites '%f'
+// REMARK: reuse-in-place.mlir:58:10: remark: [reuse-in-place] reused in place: 'add' overwrites '%b'

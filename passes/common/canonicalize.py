@@ -8,9 +8,7 @@ from xdsl.ir import Operation
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait
 
-from mlopt.diagnostics import Diagnostic, Severity
 from mlopt.ir.context import CompilerContext
-from mlopt.ir.locations import place_of_op
 from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.passmanager.base import Pass
 
@@ -33,13 +31,7 @@ class CanonicalizerPass(Pass):
         )
         ctx.count(self.name, "rewrites", result.rewrites)
         if not result.converged:
-            ctx.remarks.append(
-                Diagnostic(
-                    Severity.WARNING,
-                    f"canonicalize stopped after {result.rewrites} rewrites without converging",
-                    place_of_op(op),
-                )
-            )
+            ctx.warn(f"canonicalize stopped after {result.rewrites} rewrites without converging", op)
         return result.changed
 
 

@@ -12,6 +12,7 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph.base import rank_of, shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.locations import nodes_text
 from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.passes.graph.constants import constant_value, make_constant, name_of
 from mlopt.passmanager.base import Pass
@@ -28,13 +29,18 @@ class FoldBatchNormPass(Pass):
     3. What is left becomes x * a + b.
 
     Computed in f64 and rounded once. Not folded: parameters that are not constant, or for which a result is not finite.
+    Reports a remark for each that was folded, and for each that was not, or not into the operation before it.
     """
 
     name = "fold-batch-norm"
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         patterns = [FoldIntoConv(ctx, self.name), FoldIntoMatMul(ctx, self.name), IntoMulAdd(ctx, self.name)]
-        return rewrite_greedily(op, patterns, ctx=ctx).changed
+        changed = rewrite_greedily(op, patterns, ctx=ctx).changed
+        for left in op.walk():
+            if isinstance(left, graph.BatchNormOp):
+                ctx.remark(self.name, "missed", f"not folded: {_why_not(left, ctx)}", left)
+        return changed
 
 
 @dataclass
@@ -66,8 +72,10 @@ class BatchNormPattern(RewritePattern):
             rounded = array.astype(to_numpy_dtype(tensor_type(like.type).element_type))
         return make_constant(rounded, self.ctx, name) if _finite(rounded) else None
 
-    def count(self, statistic: str) -> None:
+    def folded(self, op: graph.BatchNormOp, statistic: str, into: str) -> None:
+        """Count a rewrite and report it."""
         self.ctx.count(self.pass_name, statistic)
+        self.ctx.remark(self.pass_name, "passed", f"folded 'batch_norm' into {into}", op)
 
 
 class FoldIntoConv(BatchNormPattern):
@@ -100,9 +108,9 @@ class FoldIntoConv(BatchNormPattern):
             dilations=window.dilations,
             group=conv.groups,
         )
+        self.folded(op, "folded-into-conv", f"'conv'{nodes_text(conv.location)}")
         rewriter.replace(op, [scaled, shifted, folded], [folded.result])
         rewriter.erase(conv)
-        self.count("folded-into-conv")
 
 
 class FoldIntoMatMul(BatchNormPattern):
@@ -127,11 +135,11 @@ class FoldIntoMatMul(BatchNormPattern):
             return
         product = graph.MatMulOp(matmul.lhs, scaled)
         total = graph.AddOp(product, shifted)
+        self.folded(op, "folded-into-matmul", f"'matmul'{nodes_text(matmul.location)}")
         rewriter.replace(op, [scaled, shifted, product, total], [total.result])
         if add is not None:
             rewriter.erase(add)
         rewriter.erase(matmul)
-        self.count("folded-into-matmul")
 
     def _match(self, value: SSAValue) -> tuple[graph.MatMulOp, np.ndarray, graph.AddOp | None] | None:
         """The matmul, the bias (f64, broadcasts to `[c]`), and the addition if there is one; each used once."""
@@ -170,10 +178,38 @@ class IntoMulAdd(BatchNormPattern):
         shift = self.constant(per_channel[1], op.input, name_of(op.bias, "shift"))
         if scale is None or shift is None:
             return
+        obstacle = _obstacle_before(op)
         scaled = graph.MulOp(op.input, scale)
         shifted = graph.AddOp(scaled, shift)
+        self.folded(op, "became-mul-add", "a multiplication and an addition")
+        if obstacle is not None:
+            self.ctx.remark(self.pass_name, "missed", f"not folded into what is before it: {obstacle}", op)
         rewriter.replace(op, [scale, shift, scaled, shifted], [shifted.result])
-        self.count("became-mul-add")
+
+
+def _why_not(op: graph.BatchNormOp, ctx: CompilerContext) -> str:
+    """Why a batch normalization stays as it is."""
+    parameters = {"scale": op.scale, "bias": op.bias, "mean": op.mean, "variance": op.variance}
+    for name, value in parameters.items():
+        if constant_value(value, ctx) is None:
+            return f"its {name} is not constant"
+    return "a parameter of the result would not be finite"
+
+
+def _obstacle_before(op: graph.BatchNormOp) -> str | None:
+    """Why a batch normalization of constants was not folded into a convolution or matmul before it, if there is one."""
+    producer = op.input.owner
+    if isinstance(producer, graph.AddOp):
+        products = [value.owner for value in producer.operands if isinstance(value.owner, graph.MatMulOp)]
+        producer = products[0] if products else producer
+    if not isinstance(producer, graph.ConvOp | graph.MatMulOp):
+        return None
+    name = f"'{producer.name.removeprefix('graph.')}'{nodes_text(producer.location)}"
+    if not (producer.result.has_one_use() and op.input.has_one_use()):
+        return f"the result of {name} has other uses"
+    if isinstance(producer, graph.MatMulOp) and rank_of(op.input) != 2:
+        return f"the result of {name} is not of rank 2"
+    return f"the weight or bias of {name} is not constant, or would not be finite"
 
 
 def _finite(*arrays: np.ndarray) -> bool:

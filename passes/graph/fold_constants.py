@@ -11,12 +11,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
-from mlopt.diagnostics import Diagnostic, MloptError, PassFailure, Severity
+from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import INTEGER, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import MAX_DENSE_ELEMENTS, constant_array, to_numpy_dtype
-from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.passes.graph.constant_indices import simplify_gather
 from mlopt.passes.graph.constants import constant_of, make_constant, name_of
@@ -103,9 +102,8 @@ class _Folder:
 
     def _keep(self, op: graph.GraphOp, reason: str, sentence: str) -> None:
         self.ctx.count(self.pass_name, f"not-folded-{reason}")
-        self.ctx.remarks.append(
-            Diagnostic(Severity.REMARK, f"'{op.name}' is not folded: {sentence}", place_of_op(op))
-        )
+        name = op.name.removeprefix("graph.")
+        self.ctx.remark(self.pass_name, "missed", f"not folded: '{name}': {sentence}", op)
 
     def _replace(self, op: graph.GraphOp, results: Sequence[np.ndarray]) -> bool:
         constants = [

@@ -28,12 +28,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Attribute, Block, Operation
 
-from mlopt.diagnostics import Diagnostic, Place, Severity
+from mlopt.diagnostics import RemarkKind
 from mlopt.dialects.kernel import LaunchOp
 from mlopt.ir.context import CompilerContext
-from mlopt.ir.locations import node_names, place_of
+from mlopt.ir.locations import nodes_text
 from mlopt.passes.kernel.fusion_groups import (
     Merge,
     NearMiss,
@@ -135,13 +135,12 @@ class _BlockFusion:
             or movement_obstacle(launch, movement) is not None
         ):
             return False
-        described = describe(launch)
-        place = place_of(launch.location)
+        described, location = describe(launch), launch.location
         users = absorb_into_users(launch, movement)
         for user in users:
             simplify_launch(user)
         readers = ", ".join(describe(user) for user in users)
-        self._remark(f"fused {described} into the index maps of {readers}", place)
+        self._remark("passed", f"fused {described} into the index maps of {readers}", location)
         self._count("movements-absorbed")
         return True
 
@@ -153,7 +152,7 @@ class _BlockFusion:
 
     def _merge(self, merge: Merge) -> None:
         producer, consumer = merge.producer, merge.consumer
-        self._remark(f"fused {describe(producer)} with {describe(consumer)}", place_of(consumer.location))
+        self._remark("passed", f"fused {describe(producer)} with {describe(consumer)}", consumer.location)
         self._count(merge.rule.value)
         merge_into(producer, consumer)
         simplify_launch(consumer)
@@ -170,7 +169,7 @@ class _BlockFusion:
         self._register(above, number, names)
         if movement is not None:
             self._register(movement, number, (movement.kernel_name.data,))
-        self._remark(f"fused {described} above the reshape it reads", place_of(above.location))
+        self._remark("passed", f"fused {described} above the reshape it reads", above.location)
         self._count("maps-hoisted")
         merge = judge(found.producer, above, self.max_ops)
         assert isinstance(merge, Merge)
@@ -183,13 +182,14 @@ class _BlockFusion:
                 verdict = judge(producer, launch, self.max_ops)
                 if isinstance(verdict, NearMiss):
                     self._remark(
+                        "missed",
                         f"not fused: {describe(producer)} with {describe(launch)}: {verdict.reason}",
-                        place_of(producer.location),
+                        producer.location,
                     )
                     self._count("near-misses")
 
-    def _remark(self, message: str, place: Place) -> None:
-        self.ctx.remarks.append(Diagnostic(Severity.REMARK, message, place))
+    def _remark(self, kind: RemarkKind, message: str, location: Attribute) -> None:
+        self.ctx.remark(FuseKernelsPass.name, kind, message, location)
 
     def _count(self, statistic: str) -> None:
         self.ctx.count(FuseKernelsPass.name, statistic)
@@ -197,9 +197,7 @@ class _BlockFusion:
 
 def describe(launch: LaunchOp) -> str:
     """A launch for the reader of a remark: its name, and the first and last of the model's nodes that it came from."""
-    nodes = node_names(launch.location)
-    name = f"'{launch.kernel_name.data}'"
-    return name + (f" ({nodes[0]} ... {nodes[-1]})" if len(nodes) > 1 else f" ({nodes[0]})" if nodes else "")
+    return f"'{launch.kernel_name.data}'{nodes_text(launch.location)}"
 
 
 def joined_name(names: tuple[str, ...]) -> str:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from mlopt.diagnostics import Diagnostic, Severity
+from mlopt.diagnostics import RemarkKind
 from mlopt.dialects.kernel import (
     NO_PAD,
     CallOp,
@@ -35,7 +35,6 @@ from mlopt.dialects.kernel import (
     ReshapeOp,
 )
 from mlopt.ir.context import CompilerContext
-from mlopt.ir.locations import place_of
 from mlopt.passes.kernel.fusion_groups import describe_use, name_of
 from mlopt.passes.kernel.launches import (
     blocks_with_launches,
@@ -100,16 +99,17 @@ class _BlockReuse:
                 continue
             obstacle = self._obstacle_outside(launch, value) or obstacle_inside(launch, index, position)
             if obstacle is None:
-                self._remark(
-                    launch, f"reused in place: '{launch.kernel_name.data}' overwrites {name_of(value)}"
-                )
+                name = launch.kernel_name.data
+                self._remark("passed", f"reused in place: '{name}' overwrites {name_of(value)}", launch)
                 self.ctx.count(ReuseInPlacePass.name, "operands-in-place")
                 self._overwrite(launch, index, position)
                 return True
             missed = missed or (value, obstacle)
         if missed is not None:
             name = launch.kernel_name.data
-            self._remark(launch, f"not reused in place: {name_of(missed[0])} by '{name}': {missed[1]}")
+            self._remark(
+                "missed", f"not reused in place: {name_of(missed[0])} by '{name}': {missed[1]}", launch
+            )
             self.ctx.count(ReuseInPlacePass.name, "near-misses")
         return False
 
@@ -168,8 +168,8 @@ class _BlockReuse:
             _read_as_destination(writer, argument)
         self.liveness.unite(value, launch.res[position])
 
-    def _remark(self, launch: LaunchOp, message: str) -> None:
-        self.ctx.remarks.append(Diagnostic(Severity.REMARK, message, place_of(launch.location)))
+    def _remark(self, kind: RemarkKind, message: str, launch: LaunchOp) -> None:
+        self.ctx.remark(ReuseInPlacePass.name, kind, message, launch.location)
 
 
 def obstacle_inside(launch: LaunchOp, index: int, position: int) -> str | None:

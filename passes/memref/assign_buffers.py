@@ -60,6 +60,14 @@ class AssignBuffersPass(Pass):
         result = self._plan([buffer for _, buffer in buffers])
         arena = insert_argument(main, 0, MemRefType(i8, [result.height]), "arena", {ARENA: UnitAttr()})
         place_in(main, arena, [(alloc, result.offsets[buffer.id]) for alloc, buffer in buffers])
+        together = sum(buffer.footprint for _, buffer in buffers)
+        ctx.remark(
+            self.name,
+            "analysis",
+            f"{len(buffers)} buffers, together {together} bytes, in an arena of {result.height} bytes; "
+            f"{result.lower_bound} live at once: {result.status}",
+            main,
+        )
         ctx.count(self.name, "buffers", len(buffers))
         ctx.count(self.name, "arena-bytes", result.height)
         ctx.count(self.name, "max-live-bytes", result.lower_bound)

@@ -59,10 +59,18 @@ class PlanWorkspacesPass(Pass):
         for name, size in sizes.items():
             if size:
                 _set_workspace(functions[name], size)
+                ctx.remark(self.name, "analysis", _described(name, size, needs[name]), functions[name])
         changed = _provide(main, sizes)
         ctx.count(self.name, "functions-with-workspace", sum(1 for size in sizes.values() if size))
         ctx.count(self.name, "largest-workspace-bytes", max(sizes.values(), default=0))
         return changed
+
+
+def _described(name: str, size: int, need: ScratchNeed) -> str:
+    text = f"'@{name}' works in {size} bytes"
+    if need.minimum < need.preferred:
+        text += f", between the {need.minimum} that it needs and the {need.preferred} that it could use"
+    return text
 
 
 def _has_workspace(function: func.FuncOp) -> bool:

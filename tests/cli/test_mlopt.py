@@ -206,13 +206,41 @@ def test_verbose_lists_the_passes(mlopt: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "passed", "missed"),
-    [("passed", True, False), ("missed", False, True), ("passed,missed", True, True)],
+    "kinds", [("passed",), ("missed",), ("analysis",), ("passed", "missed"), ("passed", "missed", "analysis")]
 )
-def test_remarks(mlopt: Command, kinds: str, passed: bool, missed: bool) -> None:
-    err = mlopt("run", "m.onnx", "--inputs", "io.npz", f"--remarks={kinds}").err
-    assert ("remark: fused 'matmul' (fc1/MatMul) with 'add' (fc1/Add)" in err) is passed
-    assert ("remark: not " in err) is missed
+def test_remarks(mlopt: Command, kinds: tuple[str, ...]) -> None:
+    """One line each, with the file, the model's node, and the pass; of the kinds asked for, and no other."""
+    err = mlopt("run", "m.onnx", "--inputs", "io.npz", f"--remarks={','.join(kinds)}").err
+    assert "remark: [" in err
+    fused = 'm.onnx: node "fc1/Add": remark: [fuse-kernels] fused \'matmul\' (fc1/MatMul) with \'add\' (fc1/Add)'
+    for kind, text in (
+        ("passed", fused),
+        ("missed", "remark: [reuse-in-place] not reused in place: "),
+        ("analysis", "remark: [assign-buffers] "),
+    ):
+        assert (text in err) is (kind in kinds)
+
+
+def test_remarks_in_the_report(mlopt: Command) -> None:
+    mlopt("compile", "m.onnx", "--dim", "batch=5", "-o", "c.mlir", "--report", "r.json")
+    remarks = json.loads(Path("r.json").read_text())["remarks"]
+    assert {remark["kind"] for remark in remarks} == {"passed", "missed", "analysis"}
+    (plan,) = [remark for remark in remarks if remark["pass"] == "assign-buffers"]
+    assert plan["message"].endswith("optimal (max-live)")
+    fusion = next(remark for remark in remarks if remark["pass"] == "fuse-kernels")
+    assert fusion["place"].startswith('node "')
+
+
+def test_dumps(mlopt: Command) -> None:
+    """A file for each pass that changed something, numbered over all phases; it can be read again."""
+    mlopt("compile", "m.onnx", "--dim", "batch=5", "-o", "c.mlir", "--dump", "dumps", "--report", "r.json")
+    passes = json.loads(Path("r.json").read_text())["time"]["passes"]
+    changed = [result["name"] for result in passes if result["changed"]]
+    folder = Path("dumps", "builtin_module_no-symbol-name")
+    assert {path.name for path in folder.iterdir()} == {f"{i}_{name}.mlir" for i, name in enumerate(changed)}
+    fused = folder / f"{changed.index('fuse-kernels')}_fuse-kernels.mlir"
+    assert "%hidden = kernel.launch @matmul_add_relu" in fused.read_text()
+    assert mlopt("compile", fused, "-o", "d.mlir", "--weights", "c.safetensors").code == 0
 
 
 # Checking

@@ -7,10 +7,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlopt.cli.arguments import Commands, add_command, add_pipeline_options, compile_options, say
+from mlopt.cli.arguments import (
+    Commands,
+    add_command,
+    add_pipeline_options,
+    compile_options,
+    print_remarks,
+    say,
+)
 from mlopt.cli.bare import positive
 from mlopt.cli.progress import progress
-from mlopt.diagnostics import print_diagnostic
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
     if inputs is None:
         say(arguments, "no --inputs: running on seeded random inputs of the declared shapes", always=True)
-    with progress(f"timing {arguments.model}"):
+    with progress(f"timing {arguments.model}") as update:
         result = benchmark(
             arguments.model,
             options,
@@ -62,10 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
             against=arguments.against,
             repeat=arguments.repeat,
             threads=arguments.threads,
+            watch=update,
         )
-    for remark in result.engines[0].loaded.remarks:
-        if ("missed" if remark.message.startswith("not ") else "passed") in arguments.remarks:
-            print_diagnostic(remark)
+    print_remarks(arguments, result.engines[0].loaded.remarks)
     Console(highlight=False).print(table_of(result))
     print_comparisons(result)
     if arguments.report is not None:

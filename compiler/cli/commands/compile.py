@@ -8,6 +8,7 @@ from pathlib import Path
 from mlopt.cli.arguments import (
     Commands,
     add_command,
+    add_dump_option,
     add_pipeline_options,
     compile_options,
     compile_with_progress,
@@ -33,6 +34,7 @@ def add_parser(commands: Commands) -> None:
         help="the level to stop at (default: memref, or where the passes of --pipeline end)",
     )
     add_pipeline_options(command)
+    add_dump_option(command)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from mlopt.cli.arguments import (
     Commands,
     add_command,
+    add_dump_option,
     add_pipeline_options,
     compile_options,
     compile_with_progress,
@@ -35,6 +36,7 @@ def add_parser(commands: Commands) -> None:
         help="write buffers and offsets, as 'mlopt plan' reads and writes them",
     )
     add_pipeline_options(command)
+    add_dump_option(command)
 
 
 def run(arguments: argparse.Namespace) -> int:

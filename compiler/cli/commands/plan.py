@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,8 +76,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_writable(arguments.output)
     buffers = read_buffers(arguments.buffers)
-    with progress(f"planning {arguments.buffers}"):
-        result = plan_buffers(buffers.buffers, arguments.effort, arguments.nodes, arguments.capacity)
+    with progress(f"planning {arguments.buffers}") as update:
+        result = plan_buffers(
+            buffers.buffers,
+            arguments.effort,
+            arguments.nodes,
+            arguments.capacity,
+            lambda nodes, height: update(f"{nodes} nodes, height {height}"),
+        )
     check_plan(buffers.buffers, result.plan.offsets, result.plan.height)
     if arguments.output is not None:
         write_plan(arguments.output, buffers, result.plan.offsets)
@@ -90,17 +96,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def plan_buffers(
-    buffers: Sequence[Buffer], effort: str, nodes: int | None, capacity: int | None
+    buffers: Sequence[Buffer],
+    effort: str,
+    nodes: int | None,
+    capacity: int | None,
+    watch: Callable[[int, int], None] | None = None,
 ) -> SearchResult:
-    """The plan of one effort; `search` stops as soon as `capacity` is reached."""
+    """The plan of one effort; `search` stops as soon as `capacity` is reached. `watch` as for `search`."""
     from mlopt.memory import plan
     from mlopt.memory.search import SearchResult, search
 
     match effort:
         case "search":
-            return search(buffers, nodes=SEARCH_NODES if nodes is None else nodes, target=capacity or 0)
+            budget = SEARCH_NODES if nodes is None else nodes
+            return search(buffers, nodes=budget, target=capacity or 0, watch=watch)
         case "exact":
-            return search(buffers, nodes=nodes)
+            return search(buffers, nodes=nodes, watch=watch)
         case _:
             best = plan(buffers)
             return SearchResult(best, best.lower_bound, 0)

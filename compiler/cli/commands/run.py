@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mlopt.cli.arguments import (
     Commands,
     add_command,
+    add_dump_option,
     add_pipeline_options,
     compile_options,
     compile_with_progress,
@@ -48,6 +49,7 @@ def add_parser(commands: Commands) -> None:
         "--poison", action="store_true", help="fill dead memory, to show that nothing reads it"
     )
     add_pipeline_options(command)
+    add_dump_option(command)
 
 
 def tolerance(text: str) -> float:

@@ -117,7 +117,7 @@ def test_what_has_no_result_is_left_with_a_remark() -> None:
     }""", ctx)  # fmt: skip
     assert not FoldConstantsPass().run(ctx, module)
     assert [remark.message for remark in ctx.remarks] == [
-        "'graph.div' is not folded: it divides an integer by zero"
+        "not folded: 'div': it divides an integer by zero"
     ]
 
 

@@ -42,7 +42,7 @@ class Result:
 
     def missed(self) -> list[str]:
         """The remarks on what was not done."""
-        return [message for message in self.remarks if message.startswith("not ")]
+        return [remark.message for remark in self.context.remarks if remark.kind == "missed"]
 
     def count(self, statistic: str) -> int:
         return sum(n for (_, name), n in self.context.statistics.items() if name == statistic)
