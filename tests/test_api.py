@@ -83,6 +83,17 @@ def test_the_interface(path: Path) -> None:
     assert (y.name, y.shape, y.dtype) == ("y", (5, 3), np.dtype(np.float32))
 
 
+def test_dimensions_are_whole_numbers() -> None:
+    for number in (5, np.int64(5), np.uint8(5)):
+        model = mlopt.compile(classifier(), dims={"batch": number})
+        assert [spec.shape for spec in model.inputs] == [(5, 8)]
+    for number in (2.5, 5.0, "5", None):
+        with pytest.raises(
+            mlopt.InputError, match=f'dimension "batch": expected a whole number, found {number!r}'
+        ):
+            mlopt.compile(classifier(), dims={"batch": number})  # pyright: ignore[reportArgumentType] (the fault)
+
+
 def test_outputs_into_the_caller_s_arrays(path: Path) -> None:
     model = mlopt.compile(path, dims={"batch": 5})
     y = np.zeros((5, 3), np.float32)

@@ -243,10 +243,11 @@ class SliceOp(InferredOp):
         axes: Sequence[int] | None = None,
         steps: Sequence[int] | None = None,
     ) -> SliceOp:
-        """A slice of some axes with numbers as ONNX and numpy have them.
+        """A slice of some axes with numbers as ONNX has them.
 
-        Negative numbers count from the end, those out of range are clamped. `axes` defaults to the first
-        ones, `steps` to 1. Raises `VerifyException` for numbers that don't fit.
+        Negative numbers count from the end, those out of range are clamped: as in numpy, but a backward slice that
+        starts before the first element starts at it. `axes` defaults to the first ones, `steps` to 1. Raises
+        `VerifyException` for numbers that don't fit.
         """
         shape = shape_of(input)
         axes = range(len(starts)) if axes is None else [normalize_axis(axis, len(shape)) for axis in axes]
@@ -262,7 +263,8 @@ class SliceOp(InferredOp):
             raise VerifyException(f"expected at most {len(shape)} axes, found {len(axes)}")
         plain = [(0, size, 1) for size in shape]
         for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
-            plain[axis] = slice(start, stop, step).indices(shape[axis])
+            first, end, step = slice(start, stop, step).indices(shape[axis])
+            plain[axis] = (max(first, min(0, shape[axis] - 1)), end, step)
         return cls(input, [p[0] for p in plain], [p[1] for p in plain], [p[2] for p in plain])
 
     @classmethod

@@ -43,6 +43,7 @@ def ints(*values: int) -> np.ndarray:
 
 
 X = floats(2, 3, 4)
+LARGE = np.array([[300, 7, 25], [1, 5, 2]])
 POSITIVE = np.abs(X) + np.float32(0.1)
 IMAGE = floats(1, 4, 7, 8)
 SPECIAL = np.array([0.5, -0.5, 0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, 2.5, -1.5], np.float32)
@@ -171,6 +172,12 @@ REDUCTIONS = [
     shaped("ReduceMax", I64, ints(1)),
     shaped("ReduceSum", floats(0, 4), ints(0)),
     shaped("ReduceMean", np.float32(5)),
+    *(
+        case(f"Reduce{n}", LARGE.astype(np.float16), opset=11, axes=[1])
+        for n in REDUCTION_NAMES
+        if n != "Prod"
+    ),
+    *(case(f"Reduce{n}", LARGE.astype(np.int64), opset=11, axes=[1]) for n in REDUCTION_NAMES),
     shaped("ReduceLogSumExp", np.array([[-np.inf, -np.inf], [1000, 1000]], np.float32), ints(1)),
     shaped("ReduceMax", BOOLS, ints(1), opset=20),
     *(case(op, X, axis=1) for op in ("ArgMax", "ArgMin")),
@@ -198,6 +205,9 @@ MOVEMENTS = [
     case("Slice", X, opset=9, starts=[1], ends=[2]),
     shaped("Slice", X, ints(0, -1), ints(2, -(2**63)), ints(1, 2), ints(1, -2)),
     shaped("Slice", X, ints(-2), ints(2**63 - 1), ints(-1)),
+    shaped("Slice", X, ints(-9, -(2**63)), ints(-(2**31), -(2**63)), ints(1, 2), ints(-1, -2)),
+    shaped("Slice", X, ints(-9, 9), ints(1, -9), ints(1, 2), ints(-1, -3)),
+    shaped("Slice", X[:, :0], ints(-1), ints(-9), ints(1), ints(-1)),
     shaped("Slice", X, ints(1), ints(2)),
     case("Split", X, opset=11, outputs=2, axis=2, split=[1, 3]),
     case("Split", X, opset=11, outputs=3, axis=1),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
+from typing import SupportsIndex
 
 import numpy as np
 import onnx
@@ -136,11 +138,7 @@ def _bind(
         if name not in symbols:
             known = ", ".join(f'"{symbol}"' for symbol in symbols) or "none"
             raise InputError(f'the model has no dimension "{name}"; its dimensions are: {known}', place=place)
-        if number < 0:
-            raise InputError(
-                f'dimension "{name}": expected a number of at least 0, found {number}', place=place
-            )
-        bound[name] = _Binding(number, "the given value")
+        bound[name] = _Binding(_extent(name, number, place), "the given value")
     for axis in axes:
         if axis.input not in inputs:
             continue
@@ -153,6 +151,19 @@ def _bind(
                 place=place,
             )
     return bound
+
+
+def _extent(name: str, number: SupportsIndex, place: Place) -> int:
+    """A number given for a dimension, of Python's or of numpy's integers."""
+    try:
+        extent = index(number)
+    except TypeError:
+        raise InputError(
+            f'dimension "{name}": expected a whole number, found {number!r}', place=place
+        ) from None
+    if extent < 0:
+        raise InputError(f'dimension "{name}": expected a number of at least 0, found {extent}', place=place)
+    return extent
 
 
 def _require_all(axes: list[_Axis], bound: Mapping[str, _Binding], place: Place) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, f64, i1
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
@@ -35,10 +35,33 @@ def _plain(build: Callable[..., ReductionOp]) -> Reduction:
     return reduction
 
 
+def _widened(reduction: Reduction, *, integers: bool = True) -> Reduction:
+    """The reduction taken in a wider type, where steps between its operand and its result need one.
+
+    Floats of 16 bits become f32: a square may be too large for them where its root is not. Integers become f64 if
+    `integers` says that the steps are roots or logarithms.
+    """
+
+    def widened(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+        element = tensor_type(x.type).element_type
+        dtype = to_numpy_dtype(element)
+        if is_float(element) and dtype.itemsize == 2:
+            wide = f32
+        elif dtype.kind in "iu" and integers:
+            wide = f64
+        else:
+            return reduction(node, x, axes, keepdims)
+        numbers = node.add(graph.CastOp(x, wide)).result
+        return node.add(graph.CastOp(reduction(node, numbers, axes, keepdims), element)).result
+
+    return widened
+
+
 _sum = _plain(graph.ReduceSumOp)
 
 
-def _l1(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+def l1(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    """The sum of absolute values."""
     return _sum(node, node.add(graph.AbsOp(x)).result, axes, keepdims)
 
 
@@ -46,7 +69,8 @@ def _sum_square(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue
     return _sum(node, node.add(graph.MulOp(x, x)).result, axes, keepdims)
 
 
-def _l2(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+def l2(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    """The root of the sum of squares."""
     return node.add(graph.SqrtOp(_sum_square(node, x, axes, keepdims))).result
 
 
@@ -69,16 +93,16 @@ def _log_sum_exp(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValu
 
 
 _REDUCTIONS: dict[str, Reduction] = {
-    "ReduceL1": _l1,
-    "ReduceL2": _l2,
-    "ReduceLogSum": _log_sum,
-    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceL1": l1,
+    "ReduceL2": _widened(l2),
+    "ReduceLogSum": _widened(_log_sum),
+    "ReduceLogSumExp": _widened(_log_sum_exp),
     "ReduceMax": _plain(graph.ReduceMaxOp),
     "ReduceMean": _plain(graph.ReduceMeanOp),
     "ReduceMin": _plain(graph.ReduceMinOp),
     "ReduceProd": _plain(graph.ReduceProdOp),
     "ReduceSum": _sum,
-    "ReduceSumSquare": _sum_square,
+    "ReduceSumSquare": _widened(_sum_square, integers=False),
 }
 _AXES_INPUT_SINCE = {"ReduceSum": 13}
 _OTHER_AXES_INPUT_SINCE = 18
