@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from mlopt.compilation import (
     Compilation,
-    argument_attributes,
     compile_model,
     level_of,
     load_model,
     main_function,
 )
 from mlopt.diagnostics import MloptError, Place, format_diagnostic
+from mlopt.interface import argument_attributes
 from mlopt.options import CompileOptions
 from mlopt.passes.pipelines import LEVELS
 from mlopt.report import graph_ops

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
 
 from mlopt.diagnostics import InputError, Place
 from mlopt.engine import attach_engine
+from mlopt.interface import argument_attributes, check_interface
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
@@ -106,7 +106,7 @@ def load_model(
 
         module = import_model(model, ctx, dims=dict(options.dims), inputs=dict(inputs) if inputs else None)
     verify_module(module)
-    _check_input_names(main_function(module))
+    check_interface(module, main_function(module))
     compilation = Compilation(ctx, module, options, source, module.clone())
     compilation.import_seconds = time.perf_counter() - start
     return compilation
@@ -196,23 +196,6 @@ def main_function(module: ModuleOp) -> FuncOp:
     if main.is_declaration:
         raise InputError("the function @main has no body", place=place_of_op(main))
     return main
-
-
-def argument_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
-    """The attributes of each argument of a function, in order."""
-    if func.arg_attrs is None:
-        return [{} for _ in func.function_type.inputs]
-    return [dict(attributes.data) for attributes in func.arg_attrs]
-
-
-def _check_input_names(main: FuncOp) -> None:
-    names: set[str] = set()
-    for attributes in argument_attributes(main):
-        name = attributes.get("mlopt.name") or attributes.get("mlopt.input")
-        if isinstance(name, StringAttr):
-            if name.data in names:
-                raise InputError(f"the function @main has two inputs '{name.data}'", place=place_of_op(main))
-            names.add(name.data)
 
 
 def _pipeline_of(passes: Sequence[str]) -> Pipeline:

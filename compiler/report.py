@@ -11,9 +11,10 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from mlopt.compilation import Compilation, argument_attributes, is_planned, main_function
+from mlopt.compilation import Compilation, is_planned, main_function
 from mlopt.diagnostics import REMARK_KINDS, select_remarks
 from mlopt.dialects.kernel import LaunchOp, ReshapeOp
+from mlopt.interface import argument_attributes
 from mlopt.interpreter.memref import Executable
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.memref.summary import memory_summary

@@ -1,0 +1,123 @@
+"""What `@main` must be, so that it can be compiled and run: names, types and sizes of its arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+
+from mlopt.diagnostics import InputError
+from mlopt.ir.locations import place_of_op
+
+MAX_ELEMENTS = 2**59 - 1
+"""What a tensor may have: the largest elements take 16 bytes, and addresses have 64 bits with a sign."""
+
+_ARGUMENT_NAMES = {"mlopt.name": "input", "mlopt.input": "input", "mlopt.output": "output"}
+_RESULT_NAMES = {"mlopt.name": "output"}
+
+
+def argument_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
+    """The attributes of each argument of a function, in order."""
+    return _attributes(func.arg_attrs, len(func.function_type.inputs))
+
+
+def check_interface(module: ModuleOp, main: FuncOp) -> None:
+    """Raise `InputError` for an interface that no caller could use.
+
+    - Names of inputs, and of outputs, are distinct strings.
+    - There is at most one arena, of bytes; what lies in memory is an argument and no result.
+    - `mlopt.dtype` gives a whole number its sign, and nothing else.
+    - No tensor in the module is larger than memory can be.
+    """
+    arguments = argument_attributes(main)
+    results = _attributes(main.res_attrs, len(main.function_type.outputs))
+    _check_names(main, (*_named(arguments, _ARGUMENT_NAMES), *_named(results, _RESULT_NAMES)))
+    types = (*main.function_type.inputs, *main.function_type.outputs)
+    for type_, attributes in zip(types, (*arguments, *results), strict=True):
+        _check_dtype(main, type_, attributes)
+    arenas = [
+        type_
+        for type_, attributes in zip(main.function_type.inputs, arguments, strict=True)
+        if "mlopt.arena" in attributes
+    ]
+    if len(arenas) > 1:
+        raise InputError(f"expected one arena, found {len(arenas)}", place=place_of_op(main))
+    if any(_bits(type_) != 8 for type_ in arenas):
+        raise InputError(
+            f"expected an arena of bytes (memref<Nxi8>), found {arenas[0]}", place=place_of_op(main)
+        )
+    if any(isinstance(type_, MemRefType) for type_ in main.function_type.outputs):
+        raise InputError(
+            "expected outputs in memory as arguments of @main, found a memref as its result",
+            place=place_of_op(main),
+        )
+    _check_sizes(module, main)
+
+
+def _attributes(given: ArrayAttr[DictionaryAttr] | None, count: int) -> list[dict[str, Attribute]]:
+    if given is None:
+        return [{} for _ in range(count)]
+    return [dict(attributes.data) for attributes in given]
+
+
+def _named(entries: Sequence[dict[str, Attribute]], keys: dict[str, str]) -> list[tuple[str, Attribute]]:
+    """Kind and name of each argument or result that has one."""
+    return [(kind, entry[key]) for entry in entries for key, kind in keys.items() if key in entry]
+
+
+def _check_names(main: FuncOp, named: Sequence[tuple[str, Attribute]]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for kind, name in named:
+        if not isinstance(name, StringAttr):
+            raise InputError(
+                f"expected a string as the name of an {kind}, found {name}", place=place_of_op(main)
+            )
+        if (kind, name.data) in seen:
+            raise InputError(f"the function @main has two {kind}s '{name.data}'", place=place_of_op(main))
+        seen.add((kind, name.data))
+
+
+def _check_dtype(main: FuncOp, type_: Attribute, attributes: dict[str, Attribute]) -> None:
+    declared = attributes.get("mlopt.dtype")
+    if declared is None:
+        return
+    expected = f"uint{_bits(type_)}"
+    if not isinstance(declared, StringAttr) or declared.data != expected:
+        found = f'"{declared.data}"' if isinstance(declared, StringAttr) else declared
+        raise InputError(
+            f"expected the unsigned integer of the same width as the mlopt.dtype of {type_}, found {found}",
+            place=place_of_op(main),
+        )
+
+
+def _bits(type_: Attribute) -> int:
+    """The width of the integers that a tensor or buffer holds; 0 if it holds none."""
+    if not isinstance(type_, MemRefType | TensorType):
+        return 0
+    element = cast(MemRefType[Attribute] | TensorType[Attribute], type_).element_type
+    return element.bitwidth if isinstance(element, IntegerType) and element.bitwidth > 1 else 0
+
+
+def _check_sizes(module: ModuleOp, main: FuncOp) -> None:
+    for type_ in main.function_type.inputs:
+        _check_size(main, type_)
+    for op in module.walk():
+        for type_ in op.result_types:
+            _check_size(op, type_)
+
+
+def _check_size(op: Operation, type_: Attribute) -> None:
+    if isinstance(type_, MemRefType | TensorType) and prod(type_.get_shape()) > MAX_ELEMENTS:
+        raise InputError(f"{type_} is larger than any memory", place=place_of_op(op))
