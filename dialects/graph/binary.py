@@ -18,6 +18,7 @@ from xdsl.traits import Commutative
 from mlopt.dialects.graph.base import (
     BITS,
     BOOL,
+    INTEGER,
     NUMERIC,
     SIGNATURE,
     Elements,
@@ -208,6 +209,37 @@ class XorOp(BinaryOp):
     name = "graph.xor"
     ELEMENTS: ClassVar = BITS
     traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class ShiftLeftOp(BinaryOp):
+    """The bits of `lhs` moved up by `rhs`, and 0 below. ONNX BitShift with direction LEFT.
+
+    A shift that is negative or the width or more leaves 0.
+
+    ```mlir
+    %y = graph.shift_left %a, %b : (tensor<2x3xui8>, tensor<3xui8>) -> tensor<2x3xui8>
+    ```
+    """
+
+    name = "graph.shift_left"
+    ELEMENTS: ClassVar = INTEGER
+
+
+@irdl_op_definition
+class ShiftRightOp(BinaryOp):
+    """The bits of `lhs` moved down by `rhs`, and 0 above, or the sign for signed integers.
+
+    ONNX BitShift with direction RIGHT. A shift that is negative or the width or more leaves only what comes in from
+    above.
+
+    ```mlir
+    %y = graph.shift_right %a, %b : (tensor<2x3xui8>, tensor<3xui8>) -> tensor<2x3xui8>
+    ```
+    """
+
+    name = "graph.shift_right"
+    ELEMENTS: ClassVar = INTEGER
 
 
 class ComparisonOp(BinaryOp):

@@ -1,11 +1,11 @@
-"""Elementwise operations of other forms: selection, clip and cast."""
+"""Elementwise operations of other forms: selection, clip, cast and bitcast."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -138,3 +138,36 @@ class CastOp(GraphOp):
         require_shape(tensor_type(self.input.type).get_shape(), result, "the result")
         if self.saturate is not None and not is_tiny_float(result.element_type):
             raise VerifyException(f"expected 'saturate' only to floats of 8 or 4 bits, found it to {result}")
+
+
+@irdl_op_definition
+class BitcastOp(GraphOp):
+    """The same bits read as numbers of another type of that width, which is not i1. ONNX BitCast.
+
+    ```mlir
+    %y = graph.bitcast %x : tensor<2x3xf32> to tensor<2x3xi32>
+    ```
+    """
+
+    name = "graph.bitcast"
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    def __init__(self, input: Operand, element_type: Attribute):
+        shape = tensor_type(SSAValue.get(input).type).get_shape()
+        super().__init__(operands=[input], result_types=[TensorType(element_type, shape)])
+
+    def verify_types(self) -> None:
+        input, result = tensor_type(self.input.type), tensor_type(self.result.type)
+        require_shape(input.get_shape(), result, "the result")
+        widths = [_width(type.element_type) for type in (input, result)]
+        if widths[0] is None or widths[0] != widths[1]:
+            raise VerifyException(f"expected numbers of one width, found {input} and {result}")
+
+
+def _width(element: Attribute) -> int | None:
+    """The bits of a number; None for what is no number of whole bytes."""
+    if isinstance(element, IntegerType | AnyFloat) and element.bitwidth % 8 == 0:
+        return element.bitwidth
+    return None

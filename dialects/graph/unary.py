@@ -248,6 +248,114 @@ class CosOp(UnaryOp):
 
 
 @irdl_op_definition
+class AcosOp(UnaryOp):
+    """The arc cosine in radians; NaN outside of [-1, 1]. ONNX Acos.
+
+    ```mlir
+    %y = graph.acos %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.acos"
+
+
+@irdl_op_definition
+class AcoshOp(UnaryOp):
+    """The inverse hyperbolic cosine; NaN below 1. ONNX Acosh.
+
+    ```mlir
+    %y = graph.acosh %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.acosh"
+
+
+@irdl_op_definition
+class AsinOp(UnaryOp):
+    """The arc sine in radians; NaN outside of [-1, 1]. ONNX Asin.
+
+    ```mlir
+    %y = graph.asin %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.asin"
+
+
+@irdl_op_definition
+class AsinhOp(UnaryOp):
+    """The inverse hyperbolic sine. ONNX Asinh.
+
+    ```mlir
+    %y = graph.asinh %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.asinh"
+
+
+@irdl_op_definition
+class AtanOp(UnaryOp):
+    """The arc tangent in radians. ONNX Atan.
+
+    ```mlir
+    %y = graph.atan %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.atan"
+
+
+@irdl_op_definition
+class AtanhOp(UnaryOp):
+    """The inverse hyperbolic tangent; an infinity at -1 and 1, NaN beyond. ONNX Atanh.
+
+    ```mlir
+    %y = graph.atanh %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.atanh"
+
+
+@irdl_op_definition
+class CoshOp(UnaryOp):
+    """The hyperbolic cosine. ONNX Cosh.
+
+    ```mlir
+    %y = graph.cosh %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.cosh"
+
+
+@irdl_op_definition
+class SinhOp(UnaryOp):
+    """The hyperbolic sine. ONNX Sinh.
+
+    ```mlir
+    %y = graph.sinh %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.sinh"
+
+
+@irdl_op_definition
+class TanOp(UnaryOp):
+    """The tangent of an angle in radians. ONNX Tan.
+
+    ```mlir
+    %y = graph.tan %x : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.tan"
+
+
+@irdl_op_definition
 class NotOp(UnaryOp):
     """Logical not of i1, bitwise not of integers. ONNX Not and BitwiseNot.
 

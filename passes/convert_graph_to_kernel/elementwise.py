@@ -92,15 +92,24 @@ def _in_f32(formula: Formula) -> Formula:
 
 
 for _op_class, _math_class in {
+    graph.AcosOp: math.AcosOp,
+    graph.AcoshOp: math.AcoshOp,
+    graph.AsinOp: math.AsinOp,
+    graph.AsinhOp: math.AsinhOp,
+    graph.AtanOp: math.AtanOp,
+    graph.AtanhOp: math.AtanhOp,
     graph.CeilOp: math.CeilOp,
     graph.CosOp: math.CosOp,
+    graph.CoshOp: math.CoshOp,
     graph.ErfOp: math.ErfOp,
     graph.ExpOp: math.ExpOp,
     graph.FloorOp: math.FloorOp,
     graph.LogOp: math.LogOp,
     graph.RoundOp: math.RoundEvenOp,
     graph.SinOp: math.SinOp,
+    graph.SinhOp: math.SinhOp,
     graph.SqrtOp: math.SqrtOp,
+    graph.TanOp: math.TanOp,
     graph.TanhOp: math.TanhOp,
 }.items():
 
@@ -212,6 +221,19 @@ def _cast(op: graph.CastOp, conversion: Conversion) -> None:
     convert_elementwise(op, conversion, formula)
 
 
+@converts(graph.BitcastOp)
+def _bitcast(op: graph.BitcastOp, conversion: Conversion) -> None:
+    target = signless(element_of(op.result))
+    if signless(element_of(op.input)) == target:
+        conversion.replace(op, conversion.value(op.input))
+        return
+
+    def formula(s: Scalars, op: GraphOp, x: SSAValue) -> SSAValue:
+        return s.emit(arith.BitcastOp(x, target))
+
+    convert_elementwise(op, conversion, formula)
+
+
 # Binary
 
 
@@ -310,6 +332,28 @@ def _constant(x: SSAValue) -> int | float | None:
     if isinstance(x.owner, arith.ConstantOp) and isinstance(x.owner.value, IntegerAttr | FloatAttr):
         return x.owner.value.value.data
     return None
+
+
+@elementwise(graph.ShiftLeftOp)
+def _shift_left(s: Scalars, op: graph.ShiftLeftOp, a: SSAValue, b: SSAValue) -> SSAValue:
+    zero = s.like(0, a)
+    valid = _leaves_bits(s, b)
+    return s.select(valid, s.emit(arith.ShLIOp(a, s.select(valid, b, zero))), zero)
+
+
+@elementwise(graph.ShiftRightOp)
+def _shift_right(s: Scalars, op: graph.ShiftRightOp, a: SSAValue, b: SSAValue) -> SSAValue:
+    zero = s.like(0, a)
+    valid = _leaves_bits(s, b)
+    if s.unsigned:
+        return s.select(valid, s.emit(arith.ShRUIOp(a, s.select(valid, b, zero))), zero)
+    all_but_sign = s.like(integer_type(a.type).bitwidth - 1, a)
+    return s.emit(arith.ShRSIOp(a, s.select(valid, b, all_but_sign)))
+
+
+def _leaves_bits(s: Scalars, amount: SSAValue) -> SSAValue:
+    """Whether a shift is by less than the width; read as unsigned, a negative one is not."""
+    return s.emit(arith.CmpiOp(amount, s.like(integer_type(amount.type).bitwidth, amount), "ult"))
 
 
 @converts(graph.PowOp)

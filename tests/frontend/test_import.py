@@ -273,7 +273,7 @@ def test_functions_are_searched_for_unsupported_operators():
     [
         (node("BatchNormalization", "x x x x x", "y", training_mode=1), 14, "with training_mode = 1"),
         (node("BatchNormalization", "x x x x x", "y", spatial=0), 7, "with spatial = 0"),
-        (node("Dropout", "x", "y m"), 13, "with all its outputs"),
+        (node("MaxPool", "x", "y m"), 13, "with all its outputs"),
         (node("Cast", "x", "y", to=TensorProto.STRING), 13, "to string"),
         (node("Constant", "", "y", value_string="a"), 13, "with value_string"),
         (node("Add", "x x", "y"), 6, ""),

@@ -24,7 +24,8 @@ OPERANDS: dict[str, Mapping[str, np.ndarray]] = {
     "complex": {f"x{i}": np.ones((2, 3, 4), np.complex64) for i in range(5)},
 }
 INTEGER_ATTRIBUTES = (
-    "axis", "batch_dims", "blocksize", "group", "keepdims", "num_outputs", "start", "end", "to", "transA", "value_int",
+    "axis", "batch_dims", "blocksize", "dtype", "group", "k", "keepdims", "num_outputs", "p", "size", "start", "end",
+    "to", "transA", "value_int",
 )  # fmt: skip
 LIST_ATTRIBUTES = (
     "axes", "dilations", "ends", "kernel_shape", "pads", "perm", "shape", "split", "starts", "strides",

@@ -70,6 +70,10 @@ UNARY = [
     *(case(op, SPECIAL) for op in ("Sigmoid", "Tanh", "Reciprocal", "Softsign")),
     *(case(op, X) for op in ("Cos", "Sin", "Sign", "HardSwish", "HardSigmoid", "ThresholdedRelu")),
     *(case(op, POSITIVE) for op in ("Log", "Sqrt")),
+    *(case(op, SPECIAL) for op in ("Asinh", "Atan", "Cosh", "Sinh", "Softplus")),
+    *(case(op, X, opset=13) for op in ("Acosh", "Atanh", "Tan")),
+    *(case(op, np.linspace(-1.1, 1.1, 9, dtype=np.float32)) for op in ("Acos", "Asin", "Atanh")),
+    case("Softplus", np.array([-1e4, -100, 100, 1e4], np.float32)),
     case("Abs", I64),
     case("Neg", I64),
     case("Not", BOOLS),
@@ -85,7 +89,7 @@ UNARY = [
     case("IsInf", SPECIAL, detect_positive=0, detect_negative=0),
     case("Identity", X),
     case("Dropout", X, opset=11, ratio=0.5),
-    shaped("Dropout", X, np.float32(0.5), np.array(False), opset=13),
+    shaped("Dropout", X, np.float32(0.5), np.array(False), opset=13, outputs=2),
 ]
 
 BINARY = [
@@ -94,6 +98,11 @@ BINARY = [
     *(case(op, I64, DIVISOR) for op in ("Add", "Sub", "Mul", "Div", "Mod", "Equal", "Less")),
     *(case(op, BOOLS, BOOLS[:1]) for op in ("And", "Or", "Xor", "Equal")),
     *(case(op, I64, DIVISOR) for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")),
+    *(
+        case("BitShift", np.array([[1, 3], [200, 255]], width), np.array([0, 7], width), direction=direction)
+        for width in (np.uint8, np.uint32, np.uint64)
+        for direction in ("LEFT", "RIGHT")
+    ),
     case("Mod", I64, DIVISOR, fmod=1),
     case("Mod", X, floats(2, 3, 4, seed=1), fmod=1),
     case("Pow", POSITIVE, floats(4, seed=1)),
@@ -115,6 +124,23 @@ BINARY = [
     case("Cast", BOOLS, to=TensorProto.FLOAT),
     case("CastLike", X, I64, opset=19),
 ]
+
+POSITIONS = [
+    *(shaped("Trilu", X, upper=upper) for upper in (0, 1)),
+    *(shaped("Trilu", X, np.int64(k), upper=upper) for upper in (0, 1) for k in (-9, -1, 2, 9)),
+    case("Trilu", np.ones((3, 3), np.bool_)),
+    *(case("EyeLike", floats(3, 4), k=k) for k in (-9, -1, 0, 2, 9)),
+    case("EyeLike", floats(3, 3), dtype=TensorProto.INT32),
+    case("Hardmax", np.array([[1, 3, 3], [2, 2, 0]], np.float32)),
+    case("Hardmax", X, opset=13, axis=1),
+    case("Hardmax", X, opset=11, axis=1),
+    *(
+        Case("OneHot", {"i": indices, "v": np.array([2, 5], np.float32)}, {"d": np.int64(4)}, operands=["i", "d", "v"],
+             attributes={"axis": axis})
+        for indices in (np.array([[0, 3, 4], [-1, -4, -5]]),)
+        for axis in (-1, 0, 1)
+    ),
+]  # fmt: skip
 
 CONTRACTIONS = [
     case("MatMul", X, floats(4, 5, seed=1)),
@@ -144,11 +170,22 @@ POOLS = [
     case("AveragePool", IMAGE, opset=19, kernel_shape=[2, 2], dilations=[2, 2]),
     case("GlobalAveragePool", IMAGE),
     case("GlobalMaxPool", IMAGE),
+    *(case("GlobalLpPool", IMAGE, p=p) for p in (1, 2, 3)),
+    *(case("LpPool", IMAGE, p=p, kernel_shape=[3, 2], pads=[1, 1, 1, 0]) for p in (1, 2, 3)),
+    case("LpPool", IMAGE, kernel_shape=[3, 2], strides=[2, 3]),
+    case("LpPool", IMAGE, kernel_shape=[3, 2], dilations=[1, 2], opset=18),
+    case("LpPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_LOWER"),
 ]
 
 PARAMETERS = [floats(4), floats(4, seed=1), floats(4, seed=2), np.abs(floats(4, seed=3))]
 NORMALIZATIONS = [
     *(case("BatchNormalization", IMAGE, *PARAMETERS, opset=opset, epsilon=1e-3) for opset in (7, 9, 14, 15)),
+    case("InstanceNormalization", IMAGE, floats(4), floats(4, seed=1), epsilon=1e-3),
+    case("InstanceNormalization", IMAGE[0, None, :, 0], floats(4), floats(4, seed=1)),
+    *(case("LRN", IMAGE, size=size) for size in (1, 3)),
+    case("LRN", IMAGE, size=5, alpha=0.5, beta=0.5, bias=2.0),
+    *(case("LpNormalization", X, p=p, axis=axis) for p in (1, 2) for axis in (-1, 0)),
+    case("LpNormalization", np.array([[0, 0], [3, -4]], np.float32)),
     case("LayerNormalization", X, floats(4), floats(4, seed=1)),
     case("LayerNormalization", X, floats(3, 4), axis=1, epsilon=1e-3),
     *(case(op, X, opset=opset) for op in ("Softmax", "LogSoftmax") for opset in (11, 13)),
@@ -222,6 +259,10 @@ MOVEMENTS = [
     shaped("Pad", X, ints(0, 1, -1, 2, 0, 1), np.float32(-np.inf)),
     shaped("Pad", X, ints(0, 1, 2, 0, 0, 1)),
     shaped("Pad", X, ints(1, 2), np.float32(1), ints(-1)),
+    *(shaped("Pad", X, ints(0, 1, 2, 0, 2, 3), mode=mode) for mode in ("edge", "reflect")),
+    *(shaped("Pad", X, ints(1, -1, 2, 1, 1, -1), mode=mode) for mode in ("edge", "reflect")),
+    case("Pad", X, opset=10, pads=[0, 1, 2, 0, 2, 3], mode="reflect"),
+    shaped("Pad", X, ints(5, -1), None, ints(-1), opset=19, mode="wrap"),
     case("DepthToSpace", floats(1, 8, 2, 3), blocksize=2),
     case("DepthToSpace", floats(1, 8, 2, 3), blocksize=2, mode="CRD"),
     case("SpaceToDepth", floats(1, 2, 4, 6), blocksize=2),
@@ -255,7 +296,7 @@ SHAPES = [
 
 CASES = [
     *(*UNARY, *BINARY, *CONTRACTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS),
-    *(*MOVEMENTS, *INDEXING, *SHAPES),
+    *(*MOVEMENTS, *INDEXING, *POSITIONS, *SHAPES),
 ]
 
 
@@ -288,6 +329,36 @@ def test_rms_norm_by_hand():
     scale = floats(4, seed=1)
     want = X / np.sqrt((X**2).mean(-1, keepdims=True) + np.float32(1e-5)) * scale
     by_hand(case("RMSNormalization", X, scale, opset=23), {"y0": want})
+
+
+@pytest.mark.parametrize(
+    ("x", "to", "want"),
+    [
+        (np.array([1.0, -0.0], np.float32), TensorProto.INT32, np.array([0x3F800000, -(2**31)], np.int32)),
+        (np.array([0x7FF0000000000000], np.uint64), TensorProto.DOUBLE, np.array([np.inf])),
+        (np.array([200], np.uint8), TensorProto.INT8, np.array([-56], np.int8)),
+        (np.array([0x3F80], np.int16), TensorProto.BFLOAT16, np.array([1], ml_dtypes.bfloat16)),
+        (np.array([0.5], np.float16), TensorProto.UINT16, np.array([0x3800], np.uint16)),
+        (BOOLS, TensorProto.UINT8, BOOLS.astype(np.uint8)),
+    ],
+)
+def test_bit_cast_by_hand(x: np.ndarray, to: int, want: np.ndarray):
+    by_hand(case("BitCast", x, opset=26, to=to), {"y0": want})
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts_of_signed_numbers_by_hand(direction: str):
+    """By 1, by 7, by the width, by more, and by a negative number; the sign comes in from above."""
+    x, y = np.array([[-128], [-3], [5]], np.int8), np.array([1, 7, 8, 100, -1], np.int8)
+    left = np.array([[0, 0, 0, 0, 0], [-6, -128, 0, 0, 0], [10, -128, 0, 0, 0]], np.int8)
+    right = np.array([[-64, -1, -1, -1, -1], [-2, -1, -1, -1, -1], [2, 0, 0, 0, 0]], np.int8)
+    want = left if direction == "LEFT" else right
+    by_hand(case("BitShift", x, y, opset=28, direction=direction), {"y0": want})
+
+
+def test_softplus_of_half_precision_does_not_overflow():
+    x = np.array([-60000, 0, 60000], np.float16)
+    by_hand(case("Softplus", x, opset=22), {"y0": np.array([0, np.log(2), 60000], np.float16)})
 
 
 def test_reshape_by_attribute_by_hand():
@@ -326,5 +397,5 @@ def test_every_form_of_every_operator_is_tested():
         assert domain == ""
         forms.setdefault(op_type, []).append(since)
     tested = {(one.op_type, max(s for s in forms[one.op_type] if s <= one.opset)) for one in CASES}
-    by_hand_only = {("RMSNormalization", 23), ("Reshape", 1)}
+    by_hand_only = {("RMSNormalization", 23), ("Reshape", 1), ("BitCast", 26)}
     assert {(op, since) for op, all_forms in forms.items() for since in all_forms} - tested == by_hand_only

@@ -21,6 +21,7 @@ from mlopt.frontend.onnx import matmul as _matmul
 from mlopt.frontend.onnx import movement as _movement
 from mlopt.frontend.onnx import normalization as _normalization
 from mlopt.frontend.onnx import pooling as _pooling
+from mlopt.frontend.onnx import positions as _positions
 from mlopt.frontend.onnx import reduction as _reduction
 from mlopt.frontend.onnx import shape as _shape
 from mlopt.frontend.onnx.importer import import_onnx
@@ -36,6 +37,7 @@ FAMILIES = (
     _movement,
     _normalization,
     _pooling,
+    _positions,
     _reduction,
     _shape,
 )

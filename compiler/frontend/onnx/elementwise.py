@@ -14,13 +14,21 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph.base import is_tiny_float, tensor_type
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import ImportFunction, importer
+from mlopt.frontend.onnx.scalars import scalar
 from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
 
 _UNARY: dict[str, tuple[int, Callable[[SSAValue], graph.UnaryOp | graph.PredicateOp]]] = {
     "Abs": (1, graph.AbsOp),
+    "Acos": (7, graph.AcosOp),
+    "Acosh": (9, graph.AcoshOp),
+    "Asin": (7, graph.AsinOp),
+    "Asinh": (9, graph.AsinhOp),
+    "Atan": (7, graph.AtanOp),
+    "Atanh": (9, graph.AtanhOp),
     "BitwiseNot": (18, graph.NotOp),
     "Ceil": (1, graph.CeilOp),
     "Cos": (7, graph.CosOp),
+    "Cosh": (9, graph.CoshOp),
     "Erf": (9, graph.ErfOp),
     "Exp": (1, graph.ExpOp),
     "Floor": (1, graph.FloorOp),
@@ -35,7 +43,9 @@ _UNARY: dict[str, tuple[int, Callable[[SSAValue], graph.UnaryOp | graph.Predicat
     "Sigmoid": (1, graph.SigmoidOp),
     "Sign": (9, graph.SignOp),
     "Sin": (7, graph.SinOp),
+    "Sinh": (9, graph.SinhOp),
     "Sqrt": (1, graph.SqrtOp),
+    "Tan": (7, graph.TanOp),
     "Tanh": (1, graph.TanhOp),
 }
 
@@ -96,7 +106,7 @@ def _fold(node: Node, build: Callable[[SSAValue, SSAValue], graph.BinaryOp]) -> 
 @importer("Mean", since=6)
 def mean(node: Node) -> SSAValue:
     """The sum of all inputs divided by their number."""
-    count = node.constant(_scalar(node, len(node.operands())))
+    count = scalar(node, len(node.operands()))
     return node.add(graph.DivOp(_fold(node, graph.AddOp), count)).result
 
 
@@ -124,7 +134,7 @@ def is_inf(node: Node) -> SSAValue:
     if not positive and not negative:
         return node.add(graph.AndOp(infinite, node.constant(np.array(False)))).result
     compare = graph.GreaterOp if positive else graph.LessOp
-    side = node.add(compare(x, node.constant(_scalar(node, 0)))).result
+    side = node.add(compare(x, scalar(node, 0))).result
     return node.add(graph.AndOp(infinite, side)).result
 
 
@@ -137,9 +147,7 @@ def where(node: Node) -> SSAValue:
 @importer("Clip", since=1)
 def clip_by_attributes(node: Node) -> SSAValue:
     """Up to version 6 the bounds are attributes; one that is missing does not bound."""
-    bounds = [
-        node.constant(_scalar(node, node.number(name))) if node.has(name) else None for name in ("min", "max")
-    ]
+    bounds = [scalar(node, node.number(name)) if node.has(name) else None for name in ("min", "max")]
     return node.add(graph.ClipOp(node.operand(0), *bounds)).result
 
 
@@ -159,7 +167,7 @@ def leaky_relu(node: Node) -> SSAValue:
 def prelu(node: Node) -> SSAValue:
     """`slope * x` where x is negative, with a slope that broadcasts to x."""
     x, slope = node.operand(0), node.operand(1)
-    negative = node.add(graph.LessOp(x, node.constant(_scalar(node, 0)))).result
+    negative = node.add(graph.LessOp(x, scalar(node, 0))).result
     scaled = node.add(graph.MulOp(slope, x)).result
     return node.add(graph.WhereOp(negative, scaled, x)).result
 
@@ -168,8 +176,8 @@ def prelu(node: Node) -> SSAValue:
 def thresholded_relu(node: Node) -> SSAValue:
     """`x` above `alpha`, else 0."""
     x = node.operand(0)
-    above = node.add(graph.GreaterOp(x, node.constant(_scalar(node, node.number("alpha", 1.0))))).result
-    return node.add(graph.WhereOp(above, x, node.constant(_scalar(node, 0)))).result
+    above = node.add(graph.GreaterOp(x, scalar(node, node.number("alpha", 1.0)))).result
+    return node.add(graph.WhereOp(above, x, scalar(node, 0))).result
 
 
 @importer("Softsign", since=1)
@@ -177,9 +185,26 @@ def softsign(node: Node) -> SSAValue:
     """`x / (1 + |x|)`."""
     x = node.operand(0)
     magnitude = node.add(graph.AbsOp(x)).result
-    return node.add(
-        graph.DivOp(x, node.add(graph.AddOp(magnitude, node.constant(_scalar(node, 1)))).result)
-    ).result
+    return node.add(graph.DivOp(x, node.add(graph.AddOp(magnitude, scalar(node, 1))).result)).result
+
+
+@importer("Softplus", since=1)
+def softplus(node: Node) -> SSAValue:
+    """`log(1 + exp(x))` as `max(x, 0) + log(1 + exp(-|x|))`, which does not overflow."""
+    x = node.operand(0)
+    decay = node.add(graph.ExpOp(node.add(graph.NegOp(node.add(graph.AbsOp(x)).result)).result)).result
+    above = node.add(graph.LogOp(node.add(graph.AddOp(decay, scalar(node, 1))).result)).result
+    return node.add(graph.AddOp(node.add(graph.ReluOp(x)).result, above)).result
+
+
+@importer("BitShift", since=11)
+def bit_shift(node: Node) -> SSAValue:
+    """`direction` names the operation."""
+    direction = node.string("direction", "")
+    if direction not in ("LEFT", "RIGHT"):
+        raise node.error(f'expected direction "LEFT" or "RIGHT", found "{direction}"')
+    build = graph.ShiftLeftOp if direction == "LEFT" else graph.ShiftRightOp
+    return node.add(build(node.operand(0), node.operand(1))).result
 
 
 @importer("HardSigmoid", since=1)
@@ -195,7 +220,7 @@ def gelu(node: Node) -> SSAValue:
     return node.add(graph.GeluOp(node.operand(0), node.string("approximate", "none"))).result
 
 
-def _cast_type(number: int) -> np.dtype | None:
+def cast_type(number: int) -> np.dtype | None:
     """The numpy type of an ONNX type number; None if there is no such type."""
     if number not in TensorProto.DataType.values() or number == TensorProto.UNDEFINED:
         return None
@@ -204,7 +229,7 @@ def _cast_type(number: int) -> np.dtype | None:
 
 def _cast_limit(node: NodeProto) -> str | None:
     to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), TensorProto.UNDEFINED)
-    dtype = _cast_type(to)
+    dtype = cast_type(to)
     if dtype is None:
         return None
     try:
@@ -217,10 +242,22 @@ def _cast_limit(node: NodeProto) -> str | None:
 @importer("Cast", since=6, limit=_cast_limit)
 def cast(node: Node) -> SSAValue:
     """`to` names the type."""
-    dtype = _cast_type(node.integer("to"))
+    dtype = cast_type(node.integer("to"))
     if dtype is None:
         raise node.error(f"expected a type as the attribute to, found {node.integer('to')}")
     return _converted(node, from_numpy_dtype(dtype))
+
+
+@importer("BitCast", since=26, limit=_cast_limit)
+def bit_cast(node: Node) -> SSAValue:
+    """The same bits as numbers of the type `to`; a bool is 0 or 1 in 8 bits."""
+    dtype, source = cast_type(node.integer("to")), to_numpy_dtype(node.type_of(0).element_type)
+    if dtype is None or dtype.itemsize != source.itemsize:
+        raise node.error(
+            f"expected a type as wide as {source} as the attribute to, found {node.integer('to')}"
+        )
+    build = graph.CastOp if np.bool_ in (dtype, source) else graph.BitcastOp
+    return node.add(build(node.operand(0), from_numpy_dtype(dtype))).result
 
 
 @importer("CastLike", since=15)
@@ -240,8 +277,3 @@ def _cast(node: Node, value: SSAValue, element_type: Attribute) -> SSAValue:
     if tensor_type(value.type).element_type == element_type:
         return value
     return node.add(graph.CastOp(value, element_type)).result
-
-
-def _scalar(node: Node, number: float) -> np.ndarray:
-    """A rank-0 array of the first operand's type."""
-    return np.array(number).astype(to_numpy_dtype(node.type_of(0).element_type))

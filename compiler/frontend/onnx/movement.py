@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Literal
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from mlopt.diagnostics import MloptError, UnsupportedError
+from mlopt.diagnostics import MloptError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import normalize_axes, normalize_axis, shape_text
 from mlopt.frontend.onnx.node import Node
@@ -229,9 +230,6 @@ def pad(node: Node) -> SSAValue:
 
 
 def _pad(node: Node, widths: Sequence[int], axes: Sequence[int], value: np.ndarray) -> SSAValue:
-    mode = node.string("mode", "constant")
-    if mode != "constant":
-        raise node.error(f'mode "{mode}" is not supported', UnsupportedError)
     rank = node.rank_of(0)
     if len(widths) != 2 * len(axes):
         raise node.error(f"expected {2 * len(axes)} pads, found {len(widths)}")
@@ -239,8 +237,32 @@ def _pad(node: Node, widths: Sequence[int], axes: Sequence[int], value: np.ndarr
     for position, axis in enumerate(axes):
         low[normalize_axis(axis, rank)] = widths[position]
         high[normalize_axis(axis, rank)] = widths[len(axes) + position]
-    number = number_attribute(value.reshape(()), node.type_of(0).element_type)
-    return node.add(graph.PadOp(node.operand(0), low, high, number)).result
+    mode = node.string("mode", "constant")
+    if mode == "constant":
+        number = number_attribute(value.reshape(()), node.type_of(0).element_type)
+        return node.add(graph.PadOp(node.operand(0), low, high, number)).result
+    if mode not in ("edge", "reflect", "wrap"):
+        raise node.error(f'expected mode "constant", "edge", "reflect" or "wrap", found "{mode}"')
+    return _pad_from_inside(node, low, high, mode)
+
+
+def _pad_from_inside(
+    node: Node, low: Sequence[int], high: Sequence[int], mode: Literal["edge", "reflect", "wrap"]
+) -> SSAValue:
+    """Padding with elements of the operand itself: along each axis a gather, at positions that are known here.
+
+    What negative widths cut off is gone before anything is padded, as onnxruntime does it.
+    """
+    x = node.operand(0)
+    for axis, (extent, before, after) in enumerate(zip(node.shape_of(0), low, high, strict=True)):
+        if before == after == 0:
+            continue
+        kept = np.arange(extent)[max(-before, 0) : extent - max(-after, 0)]
+        if kept.size == 0 and (before > 0 or after > 0):
+            raise node.error(f'mode "{mode}" needs elements to pad with, found none along axis {axis}')
+        positions = np.pad(kept, (max(before, 0), max(after, 0)), mode)
+        x = node.add(graph.GatherOp(x, node.constant(positions), axis)).result
+    return x
 
 
 @importer("DepthToSpace", since=1)

@@ -117,6 +117,13 @@ class Node:
             )
         return [int(number) for number in value.reshape(-1)]
 
+    def known_int(self, index: int, what: str) -> int:
+        """The number of an integer input of one element that decides shapes or positions."""
+        numbers = self.known_ints(index, what)
+        if len(numbers) != 1:
+            raise self.error(f"expected one number as the {what}, found {len(numbers)}")
+        return numbers[0]
+
     def optional_ints(self, index: int, what: str) -> list[int] | None:
         """As `known_ints`, or None if the input is left out."""
         return None if self.optional(index) is None else self.known_ints(index, what)

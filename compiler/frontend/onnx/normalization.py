@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import TypeAlias
 
+import numpy as np
 from onnx import NodeProto
 from xdsl.ir import SSAValue
 
@@ -13,7 +15,9 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph.base import normalize_axis, tensor_type
 from mlopt.dialects.graph.normalization import SoftmaxBase
 from mlopt.frontend.onnx.node import Node
+from mlopt.frontend.onnx.reduction import l1, l2
 from mlopt.frontend.onnx.registry import ImportFunction, importer
+from mlopt.frontend.onnx.scalars import scalar
 
 
 def _integer_attribute(node: NodeProto, name: str, default: int) -> int:
@@ -65,34 +69,94 @@ def rms_norm(node: Node) -> SSAValue:
     return node.add(graph.RmsNormOp(node.operand(0), node.operand(1), axis=axis, epsilon=epsilon)).result
 
 
-def _along_axis(build: Callable[[SSAValue, int], SoftmaxBase]) -> ImportFunction:
+AlongAxis: TypeAlias = Callable[[Node, SSAValue, int], SSAValue]
+"""Adds what an operator does along one axis of a value."""
+
+
+def along_axis(build: AlongAxis) -> ImportFunction:
     """Since version 13: along one axis, by default the last."""
-    return lambda node: node.add(build(node.operand(0), node.integer("axis", -1))).result
+    return lambda node: build(node, node.operand(0), node.integer("axis", -1))
 
 
-def _over_rows(build: Callable[[SSAValue, int], SoftmaxBase]) -> ImportFunction:
+def over_rows(build: AlongAxis) -> ImportFunction:
     """Before version 13: over all dimensions from `axis` on together, by default from 1."""
 
-    def softmax(node: Node) -> SSAValue:
+    def function(node: Node) -> SSAValue:
         x, shape = node.operand(0), node.shape_of(0)
         axis = normalize_axis(node.integer("axis", 1), len(shape))
         if axis == len(shape) - 1:
-            return node.add(build(x, axis)).result
+            return build(node, x, axis)
         rows = node.add(graph.ReshapeOp(x, (prod(shape[:axis]), prod(shape[axis:])))).result
-        result = node.add(build(rows, 1)).result
-        return node.add(graph.ReshapeOp(result, shape)).result
+        return node.add(graph.ReshapeOp(build(node, rows, 1), shape)).result
 
-    return softmax
+    return function
+
+
+def _softmax(build: Callable[[SSAValue, int], SoftmaxBase]) -> AlongAxis:
+    return lambda node, x, axis: node.add(build(x, axis)).result
 
 
 for _op_type, _build in (("Softmax", graph.SoftmaxOp), ("LogSoftmax", graph.LogSoftmaxOp)):
-    importer(_op_type, since=1)(_over_rows(_build))
-    importer(_op_type, since=13)(_along_axis(_build))
+    importer(_op_type, since=1)(over_rows(_softmax(_build)))
+    importer(_op_type, since=13)(along_axis(_softmax(_build)))
+
+
+@importer("InstanceNormalization", since=6)
+def instance_norm(node: Node) -> SSAValue:
+    """Each channel of each image by itself: rows of a layer normalization, scaled and shifted by channel."""
+    shape = node.shape_of(0)
+    if len(shape) < 3:
+        raise node.error(f"expected rank 3 or more, found {node.type_of(0)}")
+    batch, channels, *spatial = shape
+    rows = node.add(graph.ReshapeOp(node.operand(0), (batch, channels, prod(spatial)))).result
+    scale, bias = (node.add(graph.ReshapeOp(node.operand(i), (channels, 1))).result for i in (1, 2))
+    op = graph.LayerNormOp(rows, scale, bias, axis=2, epsilon=node.number("epsilon", 1e-5))
+    return node.add(graph.ReshapeOp(node.add(op).result, shape)).result
+
+
+@importer("LpNormalization", since=1)
+def lp_normalization(node: Node) -> SSAValue:
+    """`x / (sum |x|^p)^(1/p)` along an axis for p = 1 or 2; 0 where that norm is 0."""
+    p = node.integer("p", 2)
+    if p not in (1, 2):
+        raise node.error(f"expected p = 1 or 2, found {p}")
+    x = node.operand(0)
+    norm = (l1 if p == 1 else l2)(node, x, [node.integer("axis", -1)], True)
+    empty = node.add(graph.EqualOp(norm, scalar(node, 0))).result
+    return node.add(graph.WhereOp(empty, scalar(node, 0), node.add(graph.DivOp(x, norm)).result)).result
+
+
+@importer("LRN", since=1)
+def local_response_normalization(node: Node) -> SSAValue:
+    """`x / (bias + alpha * m)^beta`, m the mean of squares over `size` channels around, which are 0 outside."""
+    shape, size = node.shape_of(0), node.integer("size")
+    if len(shape) < 3 or size < 1:
+        raise node.error(
+            f"expected rank 3 or more and a size of at least 1, found {node.type_of(0)} and {size}"
+        )
+    batch, channels, *spatial = shape
+    x = node.operand(0)
+    squares = node.add(graph.MulOp(x, x)).result
+    planes = node.add(graph.ReshapeOp(squares, (batch, 1, channels, prod(spatial)))).result
+    low, high = (size - 1) // 2, size // 2
+    pool = graph.AveragePoolOp(planes, [size, 1], pads=[low, 0, high, 0], count_include_pad=True)
+    mean = node.add(graph.ReshapeOp(node.add(pool).result, shape)).result
+    scaled = node.add(graph.MulOp(mean, scalar(node, node.number("alpha", 1e-4)))).result
+    shifted = node.add(graph.AddOp(scaled, scalar(node, node.number("bias", 1.0)))).result
+    power = node.add(graph.PowOp(shifted, scalar(node, node.number("beta", 0.75)))).result
+    return node.add(graph.DivOp(x, power)).result
 
 
 @importer("Dropout", since=7)
 def dropout(node: Node) -> SSAValue:
-    """Nothing happens at inference. Since version 12 an input may ask for training."""
+    """Nothing happens at inference. These versions leave open what the mask is then."""
+    return node.operand(0)
+
+
+@importer("Dropout", since=12, outputs=2)
+def dropout_with_mask(node: Node) -> Sequence[SSAValue]:
+    """The mask is true everywhere. An input may ask for training, which is not supported."""
     if node.optional(2) is not None and node.known(2, "training_mode").any():
         raise node.error("training_mode is not supported", UnsupportedError)
-    return node.operand(0)
+    mask = graph.ExpandOp(node.constant(np.array(True)), node.shape_of(0))
+    return node.operand(0), node.add(mask).result

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from mlopt.dialects import graph
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
+from mlopt.frontend.onnx.scalars import scalar
 from mlopt.frontend.onnx.windows import window_attributes
 
 
@@ -38,11 +39,56 @@ def global_max_pool(node: Node) -> SSAValue:
     return node.add(graph.ReduceMaxOp(node.operand(0), range(2, node.rank_of(0)), keepdims=True)).result
 
 
+@importer("GlobalLpPool", since=2)
+def global_lp_pool(node: Node) -> SSAValue:
+    """`(sum |x|^p)^(1/p)` over all spatial dimensions, which stay with size 1."""
+    spatial = range(2, node.rank_of(0))
+    total = node.add(graph.ReduceSumOp(_absolute_powers(node), spatial, keepdims=True)).result
+    return _root(node, total)
+
+
+@importer("LpPool", since=2)
+def lp_pool(node: Node) -> SSAValue:
+    """`(sum |x|^p)^(1/p)` of each window; the sum is a convolution of each channel with ones."""
+    kernel = _kernel_shape(node)
+    if node.rank_of(0) < 3:
+        raise node.error(f"expected rank 3 or more, found {node.type_of(0)}")
+    _, channels, *spatial = node.shape_of(0)
+    window = window_attributes(node, spatial, kernel)
+    pads = list(window.pads)
+    if _ceil_mode(node):
+        for axis, (size, extent) in enumerate(zip(spatial, kernel, strict=True)):
+            rest = size + pads[axis] + pads[axis + len(kernel)] - window.dilations[axis] * (extent - 1) - 1
+            pads[axis + len(kernel)] += -rest % window.strides[axis]
+    powers = _absolute_powers(node)
+    weight = node.add(graph.ExpandOp(scalar(node, 1), (channels, 1, *kernel))).result
+    op = graph.ConvOp(
+        powers, weight, strides=window.strides, pads=pads, dilations=window.dilations, group=channels
+    )
+    return _root(node, node.add(op).result)
+
+
+def _absolute_powers(node: Node) -> SSAValue:
+    """`|x|^p`."""
+    magnitude, p = node.add(graph.AbsOp(node.operand(0))).result, node.integer("p", 2)
+    if p < 1:
+        raise node.error(f"expected p of at least 1, found {p}")
+    if p == 1:
+        return magnitude
+    return node.add(graph.PowOp(magnitude, scalar(node, p))).result
+
+
+def _root(node: Node, total: SSAValue) -> SSAValue:
+    """`total^(1/p)`."""
+    p = node.integer("p", 2)
+    if p <= 2:
+        return total if p == 1 else node.add(graph.SqrtOp(total)).result
+    return node.add(graph.PowOp(total, scalar(node, 1 / p))).result
+
+
 def _pool(node: Node, build: Callable[..., graph.PoolOp]) -> SSAValue:
     """The operation over the windows that the node describes."""
-    kernel = node.integers("kernel_shape")
-    if kernel is None:
-        raise node.error('expected an attribute "kernel_shape", found none')
+    kernel = _kernel_shape(node)
     window = window_attributes(node, node.shape_of(0)[2:], kernel)
     op = build(
         node.operand(0),
@@ -53,6 +99,13 @@ def _pool(node: Node, build: Callable[..., graph.PoolOp]) -> SSAValue:
         ceil_mode=_ceil_mode(node),
     )
     return node.add(op).result
+
+
+def _kernel_shape(node: Node) -> list[int]:
+    kernel = node.integers("kernel_shape")
+    if kernel is None:
+        raise node.error('expected an attribute "kernel_shape", found none')
+    return kernel
 
 
 def _ceil_mode(node: Node) -> bool:

@@ -32,10 +32,17 @@ def _by_function(function: Callable[..., Array]) -> Callable[..., Array]:
 
 for _op_type, _function in {
     graph.AbsOp: np.abs,
+    graph.AcosOp: np.arccos,
+    graph.AcoshOp: np.arccosh,
     graph.AddOp: np.add,
     graph.AndOp: np.bitwise_and,
+    graph.AsinOp: np.arcsin,
+    graph.AsinhOp: np.arcsinh,
+    graph.AtanOp: np.arctan,
+    graph.AtanhOp: np.arctanh,
     graph.CeilOp: np.ceil,
     graph.CosOp: np.cos,
+    graph.CoshOp: np.cosh,
     graph.EqualOp: np.equal,
     graph.ErfOp: erf,
     graph.ExpOp: np.exp,
@@ -56,8 +63,10 @@ for _op_type, _function in {
     graph.RoundOp: np.rint,
     graph.SignOp: np.sign,
     graph.SinOp: np.sin,
+    graph.SinhOp: np.sinh,
     graph.SqrtOp: np.sqrt,
     graph.SubOp: np.subtract,
+    graph.TanOp: np.tan,
     graph.TanhOp: np.tanh,
     graph.WhereOp: np.where,
     graph.XorOp: np.bitwise_xor,
@@ -139,6 +148,30 @@ def power(op: graph.PowOp, x: Array, y: Array) -> Array:
     # 1 / x**|y|, truncated: only 1 and -1 leave something.
     inverse = np.where(np.abs(x) == 1, np.power(x, np.abs(y)), 0)
     return np.where(y < 0, inverse, whole).astype(x.dtype)
+
+
+@evaluates(graph.ShiftLeftOp)
+def shift_left(op: graph.ShiftLeftOp, x: Array, y: Array) -> Array:
+    valid, amount = _shift_amount(x, y)
+    return np.where(valid, np.left_shift(x, amount), np.zeros((), x.dtype))
+
+
+@evaluates(graph.ShiftRightOp)
+def shift_right(op: graph.ShiftRightOp, x: Array, y: Array) -> Array:
+    valid, amount = _shift_amount(x, y)
+    from_above = np.where(x < 0, np.array(-1).astype(x.dtype), np.zeros((), x.dtype))
+    return np.where(valid, np.right_shift(x, amount), from_above)
+
+
+def _shift_amount(x: Array, y: Array) -> tuple[Array, Array]:
+    """Whether a shift by `y` leaves bits of `x`, and the shift itself, or 0 if not."""
+    valid = (y >= 0) & (y < 8 * x.dtype.itemsize)
+    return valid, np.where(valid, y, np.zeros((), y.dtype))
+
+
+@evaluates(graph.BitcastOp)
+def bitcast(op: graph.BitcastOp, x: Array) -> Array:
+    return x.view(to_numpy_dtype(tensor_type(op.result.type).element_type))
 
 
 @evaluates(graph.ClipOp)

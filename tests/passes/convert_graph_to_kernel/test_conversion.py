@@ -140,10 +140,10 @@ def test_large_window_counts_become_a_weight() -> None:
 
 def test_an_unsupported_form_is_refused_with_its_place() -> None:
     text = """
-      func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-        %y = graph.mod %x, %x fmod : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> loc("decoder/Mod")
-        func.return %y : tensor<2xf32>
+      func.func @main(%x: tensor<2xui64>) -> tensor<2xui64> {
+        %y = graph.pow %x, %x : (tensor<2xui64>, tensor<2xui64>) -> tensor<2xui64> loc("decoder/Pow")
+        func.return %y : tensor<2xui64>
       }"""
-    with pytest.raises(UnsupportedError, match="remainder of floating-point") as error:
+    with pytest.raises(UnsupportedError, match="the power of ui64 numbers") as error:
         converted(text)
-    assert error.value.place is not None and error.value.place.node == "decoder/Mod"
+    assert error.value.place is not None and error.value.place.node == "decoder/Pow"

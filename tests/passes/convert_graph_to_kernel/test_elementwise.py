@@ -49,6 +49,8 @@ def specials(dtype: type) -> np.ndarray:
             graph.LogOp,
         ),
         *(graph.NegOp, graph.ReciprocalOp, graph.ReluOp, graph.RoundOp, graph.SigmoidOp, graph.SignOp),
+        *(graph.AcosOp, graph.AcoshOp, graph.AsinOp, graph.AsinhOp, graph.AtanOp, graph.AtanhOp),
+        *(graph.CoshOp, graph.SinhOp, graph.TanOp),
         *(graph.SinOp, graph.SqrtOp, graph.TanhOp, lambda x: graph.GeluOp(x, "tanh")),
     ],
 )
@@ -100,6 +102,30 @@ def test_a_constant_divisor_is_guarded_only_where_it_must_be(op: type, divisor: 
     guards = [inner for inner in kernels.walk() if isinstance(inner, arith.CmpiOp)]
     if op is graph.DivOp:
         assert bool(guards) == (divisor in (-1, 0))
+
+
+@pytest.mark.parametrize("dtype", [*SIGNED, *UNSIGNED])
+@pytest.mark.parametrize("op", [graph.ShiftLeftOp, graph.ShiftRightOp])
+def test_shifts(op: type, dtype: type) -> None:
+    """Negative amounts and those of the width and above are among the special values."""
+    amounts = np.append(specials(dtype), np.array(8 * np.dtype(dtype).itemsize, dtype))
+    assert_same(op, specials(dtype)[:, None], amounts[None, :])
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (np.float16, np.int16),
+        (np.float32, np.uint32),
+        (np.int64, np.float64),
+        (np.uint8, np.int8),
+        (np.int16, ml_dtypes.bfloat16),
+        (ml_dtypes.bfloat16, np.float16),
+    ],
+)
+def test_bitcasts(source: type, target: type) -> None:
+    bits = np.arange(-3, 4, dtype=f"i{np.dtype(source).itemsize}").view(source)
+    assert_same(lambda x: graph.BitcastOp(x, from_numpy_dtype(np.dtype(target))), bits)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
