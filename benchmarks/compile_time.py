@@ -23,6 +23,9 @@ from typing import Any
 STARTED = time.time()
 """When this process got to its first line."""
 
+GARBAGE_THRESHOLD = 200_000
+"""Objects between two garbage collections, as the commands set it (`mlopt.cli.guard`)."""
+
 PRODUCTIVE = ("read the file", "import", "graph: passes", "kernel: passes", "memref: passes", "lowering")
 """The rows that take the model further: parsing ONNX, passes and lowering."""
 
@@ -74,6 +77,7 @@ class Clock:
 def measure(model: Path, inputs: Path | None, dims: dict[str, int], spawned: float) -> dict[str, float]:
     """Compile a model in this process, fresh as it is; seconds by phase."""
     clock = Clock("other")
+    gc.set_threshold(GARBAGE_THRESHOLD)
     _watch_imports(clock)
     _watch_collections(clock)
 
@@ -169,7 +173,7 @@ def show(seconds: dict[str, float], model: Path) -> None:
         mark = " " if name in PRODUCTIVE else "-"
         print(f"{1e3 * value:8.1f} ms {value / total:6.1%} {mark} {name}")
         if name == "imports":
-            for package, part in sorted(imports.items(), key=lambda row: -row[1])[:6]:
+            for package, part in sorted(imports.items(), key=lambda row: -row[1])[:8]:
                 print(f"{1e3 * part:28.1f} ms {package.removeprefix('imports: ')}")
     outside = sum(value for name, value in rows.items() if name not in PRODUCTIVE)
     print(f"outside parsing ONNX, passes and lowering (-): {outside / total:.1%}")

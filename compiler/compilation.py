@@ -49,15 +49,13 @@ _WRAPPED = re.compile(r"\s*(builtin\.module|any)\s*\(")
 class Compilation:
     """A module on its way down, with what was measured.
 
-    `levels` holds the module as it was at the end of each level reached (the last is `module` itself); `imported`
-    the module before any pass.
+    `levels` holds the module as it was at the end of each level reached (the last is `module` itself).
     """
 
     ctx: CompilerContext
     module: ModuleOp
     options: CompileOptions
     source: str
-    imported: ModuleOp
     levels: dict[Level, ModuleOp] = field(default_factory=dict[Level, ModuleOp])
     passes: list[PassResult] = field(default_factory=list[PassResult])
     elements: list[Pass | Pipeline] = field(default_factory=list[Pass | Pipeline])
@@ -107,7 +105,7 @@ def load_model(
         module = import_model(model, ctx, dims=dict(options.dims), inputs=dict(inputs) if inputs else None)
     verify_module(module)
     check_interface(module, main_function(module))
-    compilation = Compilation(ctx, module, options, source, module.clone())
+    compilation = Compilation(ctx, module, options, source)
     compilation.import_seconds = time.perf_counter() - start
     return compilation
 

@@ -103,7 +103,7 @@ def fusions(compilation: Compilation) -> dict[str, int]:
 
 
 def _ops(compilation: Compilation, executable: Executable | None) -> dict[str, Any]:
-    imported = imported_figures(compilation.imported)
+    imported = imported_figures(compilation.module)
     graph = compilation.levels.get("graph")
     memref = compilation.levels.get("memref")
     by_name = Counter(op.name.removeprefix("graph.") for op in graph_ops(graph)) if graph else None
@@ -136,7 +136,7 @@ def _functions(module: ModuleOp) -> int:
 
 
 def _memory(compilation: Compilation, executable: Executable | None) -> dict[str, Any]:
-    imported = imported_figures(compilation.imported)
+    imported = imported_figures(compilation.module)
     memref = compilation.levels.get("memref")
     plan = memory_summary(memref) if memref and is_planned(memref) else None
     return {
@@ -178,7 +178,7 @@ def _traffic(compilation: Compilation) -> dict[str, int | None]:
     kernel = compilation.levels.get("kernel")
     launches = (op for op in kernel.walk() if isinstance(op, LaunchOp)) if kernel else ()
     return {
-        "imported_bytes": imported_figures(compilation.imported).get("traffic_bytes"),
+        "imported_bytes": imported_figures(compilation.module).get("traffic_bytes"),
         "bytes": sum(map(_traffic_of, launches)) if kernel else None,
     }
 

@@ -1,5 +1,8 @@
 """The IR and its text: context, parser, printer, verifier, locations, rewriting. xDSL's internals stay behind it."""
 
+# First of all: it must be there before a dialect is loaded.
+import mlopt.ir.xdsl_speed  # noqa: F401, I001  # pyright: ignore[reportUnusedImport]
+
 from mlopt.ir.context import CompilerContext, Evaluator, ScratchNeed, Target
 from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to_numpy_dtype
 from mlopt.ir.locations import fuse_locations, node_names, place_of, place_of_op

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from io import StringIO
 from typing import IO
@@ -17,6 +18,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
 from mlopt.ir import dense, memref_syntax
+
+_PLAIN_LITERAL = re.compile(rb"[ !#-\[\]-~]*")
+"""Bytes that stand for themselves in a string literal: printable ASCII without quotes and backslashes."""
 
 _HEX_IF_LARGER = 100
 """A list of more elements prints as one hexadecimal string, as in MLIR."""
@@ -111,6 +115,27 @@ class MloptPrinter(Printer):
         if self.print_debuginfo:
             self.print_string(" ")
             self.print_attribute(op.location)
+
+    # -- Text
+
+    def print_content(self, text: str, *, indent: int | None = None) -> None:
+        """Print text, after a newline with the indentation; the common case first, for there are many pieces."""
+        if "\n" in text:
+            super().print_content(text, indent=indent)
+        else:
+            self._current_column += len(text)
+            self.stream.write(text)
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        """Print text."""
+        self.print_content(text, indent=indent)
+
+    def print_bytes_literal(self, bytestring: bytes) -> None:
+        """Print bytes as a string in quotes, at once if nothing in them has to be escaped."""
+        if _PLAIN_LITERAL.fullmatch(bytestring):
+            self.print_content(f'"{bytestring.decode("ascii")}"')
+        else:
+            super().print_bytes_literal(bytestring)
 
     # -- Attributes
 

@@ -81,10 +81,10 @@ def parse_pipeline(
     """Read a pipeline, such as `builtin.module(func.func(cse),canonicalize{max-iterations=2})`.
 
     `load` gives the class of a pass by its name, or raises `KeyError` (default: mlopt's registry); `expand` likewise
-    the passes of a named pipeline (default: those that take a module down from the graph level). An error is a
-    `PipelineError` with the place in the text, named `source`.
+    the passes of a named pipeline (default: there is none). An error is a `PipelineError` with the place in the text,
+    named `source`.
     """
-    return _PipelineParser(text, load or _registered_pass, expand or _registered_pipeline, source).parse()
+    return _PipelineParser(text, load or _registered_pass, expand or _no_pipeline, source).parse()
 
 
 def parse_options(text: str) -> dict[str, str | None]:
@@ -102,10 +102,8 @@ def _registered_pass(name: str) -> type[Pass]:
     return load_pass(name)
 
 
-def _registered_pipeline(name: str) -> str:
-    from mlopt.passes.pipelines import named_pipeline
-
-    return named_pipeline(name)
+def _no_pipeline(name: str) -> str:
+    raise KeyError(name)
 
 
 class _PipelineParser:

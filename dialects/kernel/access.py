@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -144,13 +145,7 @@ class Access:
     @staticmethod
     def from_map(map: AffineMap) -> Access | None:
         """The access of an affine map, or None if the map is not linear."""
-        rows: list[LinearExpr] = []
-        for expr in map.results:
-            row = linear(expr, map.num_dims)
-            if row is None:
-                return None
-            rows.append(row)
-        return Access(map.num_dims, tuple(rows))
+        return _access_of(map)
 
     def to_map(self) -> AffineMap:
         """As an xDSL affine map."""
@@ -242,3 +237,14 @@ class Access:
             else (size == 1 and row.constant == 0)
             for row, size in zip(self.rows, shape, strict=True)
         )
+
+
+@lru_cache(maxsize=4096)  # a model has few different maps, and passes ask for their accesses all the time
+def _access_of(map: AffineMap) -> Access | None:
+    rows: list[LinearExpr] = []
+    for expr in map.results:
+        row = linear(expr, map.num_dims)
+        if row is None:
+            return None
+        rows.append(row)
+    return Access(map.num_dims, tuple(rows))

@@ -180,23 +180,24 @@ class StructuredOp(IRDLOperation, ABC):
             raise VerifyException(f"{len(self.ins)} ins but {len(self.pads)} pads")
 
     def _verify_accesses(self) -> None:
-        empty = 0 in self.extents
+        extents, num_ins = self.extents, len(self.ins)
+        empty = 0 in extents
         for i, (value, access) in enumerate(zip(self.operands, self.accesses, strict=True)):
             type = tensor_type(value)
-            where = f"ins {i}" if i < len(self.ins) else f"outs {i - len(self.ins)}"
-            if access.num_dims != len(self.extents):
+            where = f"ins {i}" if i < num_ins else f"outs {i - num_ins}"
+            if access.num_dims != len(extents):
                 raise VerifyException(
-                    f"index map of {where} has {access.num_dims} dimensions, the bounds have {len(self.extents)}"
+                    f"index map of {where} has {access.num_dims} dimensions, the bounds have {len(extents)}"
                 )
             if len(access.rows) != type.get_num_dims():
                 raise VerifyException(
                     f"{where} of type {type} has {type.get_num_dims()} axes but is indexed by {len(access.rows)}"
                 )
-            if i >= len(self.ins) and not access.is_injective:
+            if i >= num_ins and not access.is_injective:
                 raise VerifyException(
                     f"{where}: an out must be indexed by at most one dimension per axis, each dimension once"
                 )
-            pad = self.pad_of(i) if i < len(self.ins) else None
+            pad = self.pad_of(i) if i < num_ins else None
             if pad is not None:
                 self._verify_pad(where, pad, type.element_type)
             elif not empty:
@@ -303,8 +304,9 @@ class MapOp(StructuredOp):
     region = region_def("single_block")
 
     def _verify_kind(self) -> None:
+        dims = frozenset(range(len(self.extents)))
         for i, access in enumerate(self.out_accesses):
-            missing = [self.names[d] for d in range(len(self.extents)) if d not in access.dims]
+            missing = [self.names[d] for d in sorted(dims - access.dims)]
             if missing:
                 raise VerifyException(
                     f"outs {i} of a map must use every dimension, but does not use {', '.join(missing)} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -98,6 +99,31 @@ def test_pipelines_are_read_and_written(text: str, canonical: str) -> None:
     pipeline = parse(text)
     assert str(pipeline) == canonical
     assert parse(str(pipeline)) == pipeline
+
+
+def test_named_pipelines_are_replaced_by_their_passes() -> None:
+    named = {
+        "both": "plain,full{fast}",
+        "more": "both, plain",
+        "inside": "func.func(on-func)",
+        "bad": "on-module",
+    }
+
+    def expanded(text: str) -> str:
+        return str(parse_pipeline(text, load=PASSES.__getitem__, expand=named.__getitem__))
+
+    full_text = str(parse("any(full{fast})"))[4:-1]
+    assert expanded("builtin.module(both)") == f"builtin.module(plain,{full_text})"
+    assert expanded("any(more{},plain)") == f"any(plain,{full_text},plain,plain)"
+    assert expanded("builtin.module(inside)") == "builtin.module(func.func(on-func))"
+    for text, message, column in (
+        ("any(plain,bothh)", "'bothh' does not refer to a registered pass or pass pipeline", 11),
+        ("any(both{fast})", "pipeline 'both': no such option fast", 10),
+        ("func.func(plain, bad)", "can't add pass 'on-module'", 18),
+    ):
+        with pytest.raises(PipelineError, match=re.escape(message)) as failure:
+            expanded(text)
+        assert failure.value.place is not None and failure.value.place.column == column
 
 
 @pytest.mark.parametrize(
