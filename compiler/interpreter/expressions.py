@@ -158,8 +158,8 @@ class Structured:
     """A `linalg` op: for every point of the box `extents`, `stores[j] = yields[j]`.
 
     `initial[j]` is the expression that reads what `stores[j]` holds so far. `reductions` are the dimensions of
-    more than one position (or none) that the op declares as reductions, or that no output has; their order is the
-    order of the accumulation.
+    more than one position (or none) that no output has, whatever the op declares; their order is the order of the
+    accumulation.
     """
 
     op: Operation

@@ -81,7 +81,7 @@ def recognize(op: Operation) -> Structured:
     Raises `UnsupportedError` for a body with effects or control flow other than `scf.if` with results, and
     `VerifyFailure` for an access outside its memref or extents that contradict each other.
     """
-    operands, output_count, maps, reductions, body = _parts(op)
+    operands, output_count, maps, body = _parts(op)
     rank = maps[0].num_dims if maps else 0
     extents = _extents(op, operands, maps, rank)
     reader = _BodyReader(op, extents)
@@ -101,7 +101,7 @@ def recognize(op: Operation) -> Structured:
     return Structured(
         op,
         extents,
-        frozenset(d for d in range(rank) if extents[d] != 1 and (d in reductions or d not in used)),
+        frozenset(d for d in range(rank) if extents[d] != 1 and d not in used),
         tuple(stores),
         tuple(initial),
         tuple(yields),
@@ -138,27 +138,23 @@ def _unsupported(op: Operation, what: str) -> UnsupportedError:
     return UnsupportedError(f"'{op.name}' has {what}, which no engine executes", place=place_of_op(op))
 
 
-def _parts(
-    op: Operation,
-) -> tuple[Sequence[SSAValue], int, list[AffineMap], set[int], Block]:
-    """Operands, number of outputs, a map per operand, the declared reduction dimensions, the body."""
+def _parts(op: Operation) -> tuple[Sequence[SSAValue], int, list[AffineMap], Block]:
+    """Operands, number of outputs, a map per operand, the body. What the iterator types declare is not needed."""
     if isinstance(op, BroadcastOp):
         rank = len(_memref_type(op, op.init).get_shape())
         added = set(op.dimensions.get_values())
         source = AffineMap(rank, 0, tuple(AffineDimExpr(d) for d in range(rank) if d not in added))
-        return [op.input, op.init], 1, [source, AffineMap.identity(rank)], set(), op.hidden_region.block
+        return [op.input, op.init], 1, [source, AffineMap.identity(rank)], op.hidden_region.block
     if isinstance(op, ReduceOp):
         rank = len(_memref_type(op, op.input).get_shape())
         reduced = set(op.dimensions.get_values())
         target = AffineMap(rank, 0, tuple(AffineDimExpr(d) for d in range(rank) if d not in reduced))
-        return [op.input, op.init], 1, [AffineMap.identity(rank), target], reduced, op.region.block
+        return [op.input, op.init], 1, [AffineMap.identity(rank), target], op.region.block
     assert isinstance(op, LinalgStructuredOperation)
     maps = [attr.data for attr in op.get_indexing_maps()]
-    kinds = [kind.data for kind in op.get_iterator_types()]
-    if IteratorType.WINDOW in kinds:
+    if any(kind.data is IteratorType.WINDOW for kind in op.get_iterator_types()):
         raise _unsupported(op, "an iterator of type window")
-    reductions = {d for d, kind in enumerate(kinds) if kind is IteratorType.REDUCTION}
-    return list(op.operands), len(op.outputs), maps, reductions, op.body.block
+    return list(op.operands), len(op.outputs), maps, op.body.block
 
 
 def _memref_type(op: Operation, value: SSAValue) -> MemRefType:

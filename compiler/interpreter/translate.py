@@ -40,7 +40,7 @@ from mlopt.interpreter.recognize import is_structured, recognize
 from mlopt.interpreter.runtime import PREFIX, RUNTIME_FUNCTIONS
 from mlopt.interpreter.scalar_ops import evaluate_scalar_op
 from mlopt.interpreter.scratch import UNLIMITED, Scratch, aligned
-from mlopt.interpreter.views import Region, View, may_overlap, row_major, same_elements
+from mlopt.interpreter.views import Region, View, is_injective, may_overlap, row_major, same_elements
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.locations import place_of_op
 
@@ -465,8 +465,10 @@ class Frame:
 
     @staticmethod
     def _covers(form: Structured, view: View) -> bool:
-        """Whether the op's only output takes every element of the buffer."""
-        return math.prod(form.extents[d] for d in form.parallels) == view.size
+        """Whether the op's only output takes every element of the buffer, each once."""
+        if math.prod(form.extents[d] for d in form.parallels) != view.size:
+            return False
+        return is_injective(view.over(form.stores[0].index, form.extents).transposed(form.parallels))
 
     def _flush_overlapping(self, views: Sequence[View]) -> None:
         kept = self._fills

@@ -447,6 +447,68 @@ def test_rank_zero_and_empty() -> None:
     assert empty.shape == (0,)
 
 
+X32 = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("iterators", "out", "first", "operation", "want"),
+    [
+        ("m:r n:p", "m, n", 0, "arith.addf %i0, %i0", X32 * 2),
+        ("m:r n:r", "m, n", 1, "arith.addf %o0, %i0", X32 + 1),
+        ("m:r n:r", "m, n", 1, "arith.mulf %o0, %i0", X32),
+        ("m:r n:r", "m", 1, "arith.addf %o0, %i0", np.array([4, 8, 12], np.float32)),
+        ("m:p n:p", "m", 1, "arith.addf %o0, %i0", np.array([4, 8, 12], np.float32)),
+        ("m:r n:r", "n", 0, "arith.addf %i0, %i0", np.array([10, 12], np.float32)),
+        ("m:r n:p", "n, m", 0, "arith.negf %i0", -X32.T),
+    ],
+)
+def test_iterator_types_do_not_change_what_is_written(
+    iterators: str, out: str, first: int, operation: str, want: np.ndarray
+) -> None:
+    """A dimension of the out map is not reduced and all others are, whatever the op declares; by a loop nest."""
+    x, y = "memref<3x2xf32>", f"memref<{'x'.join(map(str, want.shape))}xf32>"
+    fill = f"%c = arith.constant {first}.0 : f32\nlinalg.fill ins(%c : f32) outs(%y : {y})\n"
+    body = f"%r = {operation} : f32\nlinalg.yield %r : f32"
+    text = module(
+        fill + generic(iterators, [("%x", "m, n", x)], [("%y", out, y)], body),
+        inputs={"x": x},
+        outputs={"y": y},
+    )
+    np.testing.assert_array_equal(run(text, {"x": X32})["y"], want)
+
+
+@pytest.mark.parametrize("iterators", ["m:r n:r", "m:p n:p", "m:r n:p"])
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_elements_that_several_points_write_are_accumulated(iterators: str, size: int) -> None:
+    """y[m + n] += x[m, n], as a loop nest does it; elements that no point writes keep what a fill wrote."""
+    x, y = "memref<2x2xf32>", f"memref<{size}xf32>"
+    body = "%r = arith.addf %o0, %i0 : f32\nlinalg.yield %r : f32"
+    text = module(
+        f"%c = arith.constant 1.0 : f32\nlinalg.fill ins(%c : f32) outs(%y : {y})\n"
+        + generic(iterators, [("%x", "m, n", x)], [("%y", "m + n", y)], body),
+        inputs={"x": x},
+        outputs={"y": y},
+    )
+    want = [2, 6, 5, 1, 1][:size]
+    got = run(text, {"x": np.array([[1, 2], [3, 4]], np.float32)})["y"]
+    np.testing.assert_array_equal(got, np.array(want, np.float32))
+
+
+def test_two_outputs_of_which_one_has_a_reduced_dimension() -> None:
+    """y[m, n] = 2 x[m, n] beside s[m] += x[m, n]."""
+    x, s = "memref<3x2xf32>", "memref<3xf32>"
+    body = "%a = arith.addf %i0, %i0 : f32\n%b = arith.addf %o1, %i0 : f32\nlinalg.yield %a, %b : f32, f32"
+    text = module(
+        f"%c = arith.constant 0.0 : f32\nlinalg.fill ins(%c : f32) outs(%s : {s})\n"
+        + generic("m:r n:r", [("%x", "m, n", x)], [("%y", "m, n", x), ("%s", "m", s)], body),
+        inputs={"x": x},
+        outputs={"y": x, "s": s},
+    )
+    got = run(text, {"x": X32})
+    np.testing.assert_array_equal(got["y"], X32 * 2)
+    np.testing.assert_array_equal(got["s"], np.array([3, 7, 11], np.float32))
+
+
 def test_the_same_result_whatever_the_tile() -> None:
     """A chain with several temporaries on 90000 elements, tiled, equals numpy's on the whole."""
     t = "memref<300x300xf32>"
