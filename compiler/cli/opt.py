@@ -149,7 +149,7 @@ class _Run:
             verify_module(module)
         pipeline = _pipeline(arguments, _level(module))
         if arguments.dump_pass_pipeline:
-            print(dump_text(pipeline), file=sys.stderr, end="")
+            print(dump_text(pipeline), file=sys.stderr)
         manager = PassManager(
             ctx,
             pipeline,

@@ -143,6 +143,17 @@ def test_stops_when_the_nodes_are_spent_and_is_deterministic() -> None:
     assert search(buffers, nodes=0).plan == plan(buffers)
 
 
+def test_tells_how_far_it_is() -> None:
+    """Nodes grow, heights fall, and the last are those of the result."""
+    told: list[tuple[int, int]] = []
+    buffers = without_slack(1, moments=40, capacity=64, longest=8)
+    result = search(buffers, nodes=20_000, watch=lambda nodes, height: told.append((nodes, height)))
+    nodes, heights = zip(*told, strict=True)
+    assert list(nodes) == sorted(nodes)
+    assert list(heights) == sorted(heights, reverse=True)
+    assert nodes[-1] == result.nodes
+
+
 def test_nothing_to_place() -> None:
     assert search([]).status == OPTIMAL
     empty = [Buffer("a", 0, 1, 0), Buffer("b", 0, 1, 0)]
