@@ -212,7 +212,9 @@ def test_remarks(mlopt: Command, kinds: tuple[str, ...]) -> None:
     """One line each, with the file, the model's node, and the pass; of the kinds asked for, and no other."""
     err = mlopt("run", "m.onnx", "--inputs", "io.npz", f"--remarks={','.join(kinds)}").err
     assert "remark: [" in err
-    fused = 'm.onnx: node "fc1/Add": remark: [fuse-kernels] fused \'matmul\' (fc1/MatMul) with \'add\' (fc1/Add)'
+    fused = (
+        "m.onnx: node \"fc1/Add\": remark: [fuse-kernels] fused 'matmul' (fc1/MatMul) with 'add' (fc1/Add)"
+    )
     for kind, text in (
         ("passed", fused),
         ("missed", "remark: [reuse-in-place] not reused in place: "),

@@ -116,9 +116,7 @@ def test_what_has_no_result_is_left_with_a_remark() -> None:
       func.return %c : tensor<i32>
     }""", ctx)  # fmt: skip
     assert not FoldConstantsPass().run(ctx, module)
-    assert [remark.message for remark in ctx.remarks] == [
-        "not folded: 'div': it divides an integer by zero"
-    ]
+    assert [remark.message for remark in ctx.remarks] == ["not folded: 'div': it divides an integer by zero"]
 
 
 def long_chain(length: int) -> str:
