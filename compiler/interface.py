@@ -33,6 +33,11 @@ def argument_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
     return _attributes(func.arg_attrs, len(func.function_type.inputs))
 
 
+def result_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
+    """The attributes of each result of a function, in order."""
+    return _attributes(func.res_attrs, len(func.function_type.outputs))
+
+
 def check_interface(module: ModuleOp, main: FuncOp) -> None:
     """Raise `InputError` for an interface that no caller could use.
 
@@ -42,7 +47,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     - No tensor in the module is larger than memory can be.
     """
     arguments = argument_attributes(main)
-    results = _attributes(main.res_attrs, len(main.function_type.outputs))
+    results = result_attributes(main)
     _check_names(main, (*_named(arguments, _ARGUMENT_NAMES), *_named(results, _RESULT_NAMES)))
     types = (*main.function_type.inputs, *main.function_type.outputs)
     for type_, attributes in zip(types, (*arguments, *results), strict=True):

@@ -1,0 +1,62 @@
+"""`mlopt export`: optimise a model at the graph level and write it as ONNX."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mlopt.cli.arguments import (
+    Commands,
+    add_command,
+    add_dump_option,
+    add_pipeline_options,
+    compile_options,
+    compile_with_progress,
+    finish,
+    say,
+)
+from mlopt.cli.progress import progress
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the command to the command line."""
+    command = add_command(
+        commands,
+        "export",
+        run,
+        "optimise a model at the graph level and write it as ONNX, in standard operators and with static shapes",
+        "mlopt export model.onnx -o optimised.onnx --dim batch=1",
+    )
+    command.add_argument("-o", dest="output", type=Path, required=True, help="the .onnx file to write")
+    command.add_argument(
+        "--external-data",
+        action="store_true",
+        help="write weights to OUT.onnx.data beside the model (default: if it would be larger than 2 GB)",
+    )
+    add_pipeline_options(command)
+    add_dump_option(command)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`mlopt export`."""
+    from mlopt.compilation import load_model
+    from mlopt.diagnostics import Diagnostic, Place, Severity, print_diagnostic
+    from mlopt.export import bound_inputs, check_onnx_path, save_onnx
+    from mlopt.files import check_writable
+
+    check_onnx_path(arguments.output)
+    if arguments.report is not None:
+        check_writable(arguments.report)
+    options = compile_options(arguments)
+    with progress(f"loading {arguments.model}"):
+        compilation = load_model(arguments.model, options)
+    compile_with_progress(arguments, compilation, "graph")
+    for name in bound_inputs(compilation.module):
+        message = f'input "{name}" decided shapes, and ONNX can\'t say so: what was written holds for its value only'
+        print_diagnostic(Diagnostic(Severity.WARNING, message, Place(str(arguments.output))))
+    files = save_onnx(
+        compilation.module, compilation.ctx.weights, arguments.output, external_data=arguments.external_data
+    )
+    say(arguments, f"wrote {' and '.join(map(str, files))}")
+    finish(arguments, compilation, None, {})
+    return 0

@@ -1,0 +1,37 @@
+"""The graph level as an ONNX model in standard operators.
+
+One file per operator family holds the exporters, as in `mlopt.dialects.graph`; `registry` is the table they stand in,
+`builder` is what an exporter sees, `exporter` walks `@main`, `files` writes the model.
+"""
+
+from __future__ import annotations
+
+# Importing an operator family enters its exporters into the registry.
+from mlopt.export import binary as _binary
+from mlopt.export import constant as _constant
+from mlopt.export import contraction as _contraction
+from mlopt.export import indexing as _indexing
+from mlopt.export import movement as _movement
+from mlopt.export import normalization as _normalization
+from mlopt.export import pooling as _pooling
+from mlopt.export import reduction as _reduction
+from mlopt.export import selection as _selection
+from mlopt.export import unary as _unary
+from mlopt.export.exporter import bound_inputs, to_onnx
+from mlopt.export.files import check_onnx_path, save_onnx
+
+FAMILIES = (
+    _binary,
+    _constant,
+    _contraction,
+    _indexing,
+    _movement,
+    _normalization,
+    _pooling,
+    _reduction,
+    _selection,
+    _unary,
+)
+"""The modules with exporters."""
+
+__all__ = ["bound_inputs", "check_onnx_path", "save_onnx", "to_onnx"]

@@ -1,0 +1,231 @@
+"""An ONNX graph that grows node by node: what exporters see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from onnx import NodeProto, helper
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mlopt.diagnostics import UnsupportedError
+from mlopt.dialects.graph.base import is_tiny_float, tensor_type
+from mlopt.export.types import allowed_types, carrier, is_packed, onnx_type, output_variables, type_string
+from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.locations import node_names, place_of_op
+
+OPSET = 23
+"""The operator set of exported models: the newest that the oldest supported onnxruntime, 1.22, runs."""
+
+
+AttributeValue: TypeAlias = int | float | str | Sequence[int]
+Attributes: TypeAlias = Mapping[str, AttributeValue]
+NONE: Attributes = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of the ONNX graph: its name and the element type of its tensor."""
+
+    name: str
+    element: Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Initializer:
+    """A constant of the ONNX graph; `array` gives its elements when they are written."""
+
+    value: Value
+    shape: tuple[int, ...]
+    nbytes: int
+    array: Callable[[], np.ndarray]
+
+
+class Names:
+    """Distinct names: the one asked for if it is free, else with a number behind it."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def reserve(self, name: str) -> None:
+        """Keep a name from being given away."""
+        self._taken.add(name)
+
+    def unique(self, name: str) -> str:
+        """A name that was not given before."""
+        candidate = name
+        while candidate in self._taken:
+            self._next[name] = self._next.get(name, 0) + 1
+            candidate = f"{name}_{self._next[name]}"
+        self._taken.add(candidate)
+        return candidate
+
+
+class Builder:
+    """Nodes and initializers of one graph.
+
+    `node` adds the node that gives an operation's results, `part` one that leads there. Where an ONNX operator does not
+    take an element type, its operands are cast to a wider type that it takes and its results are cast back; this gives
+    the same numbers, as widening is exact and integers wrap.
+    """
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.node_names = Names()
+        self.values: dict[SSAValue, Value] = {}
+        self.nodes: list[NodeProto] = []
+        self.initializers: list[Initializer] = []
+        self.opset = OPSET
+        self.op: Operation | None = None
+        self._numbers: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+
+    def value(self, value: SSAValue) -> Value:
+        """What stands for an SSA value."""
+        return self.values[value]
+
+    def node(
+        self,
+        op: Operation,
+        onnx_op: str,
+        operands: Sequence[SSAValue | Value | None] | None = None,
+        attributes: Attributes = NONE,
+        *,
+        since: int = OPSET,
+    ) -> None:
+        """The node whose outputs are the results of `op`.
+
+        Its inputs are `operands`: those of `op` if not given, None for one that is left out. `since` is the operator
+        set that the operator needs.
+        """
+        inputs = op.operands if operands is None else operands
+        resolved = [self.values[value] if isinstance(value, SSAValue) else value for value in inputs]
+        self.opset = max(self.opset, since)
+        results = [self.values[result] for result in op.results]
+        self._emit(onnx_op, resolved, results, attributes, since)
+
+    def part(
+        self,
+        onnx_op: str,
+        operands: Sequence[SSAValue | Value],
+        element: Attribute | None = None,
+        attributes: Attributes = NONE,
+    ) -> Value:
+        """The output of an inner node; its elements are those of the first operand unless given."""
+        inputs = [self.values[value] if isinstance(value, SSAValue) else value for value in operands]
+        assert self.op is not None
+        base = self.values[self.op.results[0]].name
+        result = Value(
+            self.names.unique(f"{base}_{onnx_op.lower()}"), inputs[0].element if element is None else element
+        )
+        self._emit(onnx_op, inputs, [result], attributes, OPSET)
+        return result
+
+    def cast(self, value: SSAValue | Value, element: Attribute) -> Value:
+        """The value in another element type; itself if it has that type."""
+        known = self.values[value] if isinstance(value, SSAValue) else value
+        if known.element == element:
+            return known
+        return self.part("Cast", [known], element, cast_attributes(element))
+
+    def copy(self, value: Value, name: str) -> None:
+        """A node that gives a value another name."""
+        self._append("Identity", [value.name], [name], {})
+
+    def numbers(self, array: np.ndarray, element: Attribute) -> Value:
+        """An initializer with these elements; equal ones are one initializer."""
+        data = np.ascontiguousarray(array)
+        key = (type_string(element), array.shape, data.tobytes())
+        if key not in self._numbers:
+            value = Value(self.names.unique("const"), element)
+            self.initializers.append(Initializer(value, array.shape, array.nbytes, lambda: array))
+            self._numbers[key] = value
+        return self._numbers[key]
+
+    def ints(self, values: Sequence[int]) -> Value:
+        """An initializer with a list of i64 numbers."""
+        return self.numbers(np.array(values, np.int64), i64)
+
+    def scalar(self, number: float, element: Attribute) -> Value:
+        """An initializer of rank 0."""
+        return self.numbers(np.array(number, to_numpy_dtype(element)), element)
+
+    def unsupported(self, message: str) -> UnsupportedError:
+        """An error at the operation that is being exported."""
+        assert self.op is not None
+        return UnsupportedError(f"'{self.op.name}': {message}", place=place_of_op(self.op))
+
+    def _emit(
+        self,
+        onnx_op: str,
+        inputs: Sequence[Value | None],
+        outputs: Sequence[Value],
+        attributes: Attributes,
+        opset: int,
+    ) -> None:
+        """Add a node, with casts around it where the operator does not take the element types."""
+        formal = allowed_types(onnx_op, opset)
+        carriers: dict[str, Attribute] = {}
+        names: list[str] = []
+        for index, value in enumerate(inputs):
+            if value is None:
+                names.append("")
+                continue
+            variable, allowed = formal[min(index, len(formal) - 1)]
+            if allowed is not None and type_string(value.element) not in allowed:
+                wide = carrier(value.element, allowed)
+                if wide is None:
+                    raise self.unsupported(f"ONNX {onnx_op} takes no {value.element} elements")
+                carriers[variable] = wide
+                value = self.cast(value, wide)
+            names.append(value.name)
+        variables = output_variables(onnx_op, opset)
+        casts: list[tuple[Value, Value]] = []
+        results: list[str] = []
+        for index, value in enumerate(outputs):
+            wide = carriers.get(variables[min(index, len(variables) - 1)])
+            inner = value
+            if wide is not None:
+                inner = Value(self.names.unique(f"{value.name}_wide"), wide)
+                casts.append((inner, value))
+            results.append(inner.name)
+        self._append(onnx_op, names, results, attributes)
+        for inner, value in casts:
+            self._append("Cast", [inner.name], [value.name], cast_attributes(value.element))
+
+    def _append(
+        self, onnx_op: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Attributes
+    ) -> None:
+        while inputs and not inputs[-1]:
+            inputs = inputs[:-1]
+        node = helper.make_node(
+            onnx_op, inputs, outputs, self._node_name(onnx_op, outputs[0] if outputs else "")
+        )
+        node.attribute.extend(
+            helper.make_attribute(name, value) for name, value in sorted(attributes.items())
+        )
+        self.nodes.append(node)
+
+    def _node_name(self, onnx_op: str, output: str) -> str:
+        """After the nodes of the model that the operation comes from: `fc1`, or `fc1...act` for several."""
+        origins = [] if self.op is None else node_names(self.op.location)
+        if not origins:
+            name = f"{onnx_op}_{output}"
+        else:
+            name = origins[0] if len(origins) == 1 else f"{origins[0]}...{origins[-1]}"
+        return self.node_names.unique(name)
+
+
+def cast_attributes(element: Attribute, *, saturate: bool = False) -> Attributes:
+    """The attributes of a Cast to this element type."""
+    kind = onnx_type(element)
+    has_saturation = is_tiny_float(element) and not is_packed(element)
+    return {"to": kind, "saturate": int(saturate)} if has_saturation else {"to": kind}
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a tensor."""
+    return tensor_type(value.type).element_type

@@ -1,0 +1,193 @@
+"""From `@main` at the graph level to an ONNX model, operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnx import GraphProto, ModelProto, ValueInfoProto, helper
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+
+from mlopt import __version__
+from mlopt.diagnostics import InputError, UnsupportedError
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import tensor_type
+from mlopt.dialects.mlopt import WeightAttr
+from mlopt.export.builder import Builder, Initializer, Value
+from mlopt.export.registry import EXPORTERS
+from mlopt.export.types import onnx_type, tensor_proto
+from mlopt.interface import argument_attributes, result_attributes
+from mlopt.ir.dtypes import constant_array, to_numpy_dtype
+from mlopt.ir.functions import find_main
+from mlopt.ir.locations import place_of_op
+from mlopt.weights import WeightStore
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """An ONNX model without its initializers, and these, whose elements are still where they were."""
+
+    proto: ModelProto
+    initializers: Sequence[Initializer]
+
+
+def to_onnx(module: ModuleOp, weights: WeightStore) -> ModelProto:
+    """A module at the graph level as an ONNX model that holds its weights.
+
+    - Inputs and outputs have the names of the interface (`mlopt.name`; `argN` and `resultN` without one) and its order.
+    - Other values are named after the SSA values, nodes after the nodes in their locations, made unique.
+    - The operator set is `builder.OPSET`, or the oldest one after it that has all operators needed.
+    - Shapes are numbers; the types of all results of operations are declared.
+
+    `UnsupportedError` names an operation that has no ONNX form, `InputError` an interface that ONNX can't have.
+    """
+    exported = export_graph(module, weights)
+    exported.proto.graph.initializer.extend(
+        tensor_proto(initializer.array(), initializer.value.element, initializer.value.name)
+        for initializer in exported.initializers
+    )
+    return exported.proto
+
+
+def bound_inputs(module: ModuleOp) -> list[str]:
+    """The inputs whose value decided something when the model was imported, so that it holds for no other."""
+    main = _main(module)
+    return [
+        name
+        for name, attributes in zip(
+            _names(argument_attributes(main), "arg"), argument_attributes(main), strict=True
+        )
+        if "mlopt.value" in attributes
+    ]
+
+
+def export_graph(module: ModuleOp, weights: WeightStore) -> ExportedModel:
+    """See `to_onnx`; the initializers are apart."""
+    return _GraphExport(_main(module), weights).run()
+
+
+def _main(module: ModuleOp) -> FuncOp:
+    main = find_main(module)
+    if main is None:
+        raise InputError("the module has no function @main", place=place_of_op(module))
+    return main
+
+
+class _GraphExport:
+    """One export. Constants are added where they are first used."""
+
+    def __init__(self, main: FuncOp, weights: WeightStore):
+        self.main = main
+        self.weights = weights
+        self.builder = Builder()
+        self.graph = GraphProto(name="main")
+        self.constants: dict[tuple[Attribute, Attribute], Value] = {}
+
+    def run(self) -> ExportedModel:
+        block = self.main.body.block
+        returned = block.last_op
+        outputs = returned.operands if isinstance(returned, ReturnOp) else ()
+        own = self._add_interface(block.args, list(outputs))
+        for op in block.ops:
+            if op is returned:
+                continue
+            self.builder.op = op
+            if isinstance(op, graph.ConstantOp):
+                self._add_constant(op)
+                continue
+            exporter = EXPORTERS.get(type(op))
+            if exporter is None:
+                raise UnsupportedError(f"'{op.name}' has no form in ONNX", place=place_of_op(op))
+            for result in op.results:
+                self._add_result(result, own)
+            exporter(self.builder, op)
+        self.builder.op = None
+        self._add_copies(outputs, own)
+        self.graph.node.extend(self.builder.nodes)
+        return ExportedModel(self._model(), self.builder.initializers)
+
+    def _add_interface(
+        self, arguments: Sequence[BlockArgument], outputs: Sequence[SSAValue]
+    ) -> dict[SSAValue, str]:
+        """Declare inputs and outputs; returns the results of operations that have the name of an output."""
+        attributes = argument_attributes(self.main)
+        inputs = dict(zip(_names(attributes, "arg"), arguments, strict=True))
+        names = _names(result_attributes(self.main), "result")
+        for name in (*inputs, *names):
+            if not name:
+                raise InputError(
+                    "an input or output has an empty name, which ONNX takes for none",
+                    place=place_of_op(self.main),
+                )
+            self.builder.names.reserve(name)
+        for (name, argument), given in zip(inputs.items(), attributes, strict=True):
+            self.builder.values[argument] = Value(name, tensor_type(argument.type).element_type)
+            info = _value_info(name, argument)
+            if "mlopt.value" in given:
+                info.doc_string = "The model holds for one value of this input: it decided shapes."
+            self.graph.input.append(info)
+        own: dict[SSAValue, str] = {}
+        for name, value in zip(names, outputs, strict=True):
+            if name in inputs and inputs[name] is not value:
+                raise InputError(
+                    f'"{name}" is the name of an input and of another output, which ONNX can\'t have',
+                    place=place_of_op(self.main),
+                )
+            self.graph.output.append(_value_info(name, value))
+            if not isinstance(value, BlockArgument) and not isinstance(value.owner, graph.ConstantOp):
+                own.setdefault(value, name)
+        return own
+
+    def _add_result(self, result: SSAValue, own: dict[SSAValue, str]) -> None:
+        name = own.get(result)
+        if name is None:
+            name = self.builder.names.unique(result.name_hint or "value")
+            self.graph.value_info.append(_value_info(name, result))
+        self.builder.values[result] = Value(name, tensor_type(result.type).element_type)
+
+    def _add_constant(self, op: graph.ConstantOp) -> None:
+        if not op.result.uses:
+            return
+        key = (op.value, op.result.type)
+        if key not in self.constants:
+            type = tensor_type(op.result.type)
+            hint = op.value.weight.data if isinstance(op.value, WeightAttr) else op.result.name_hint
+            value = Value(self.builder.names.unique(hint or "const"), type.element_type)
+            nbytes = type.element_count() * to_numpy_dtype(type.element_type).itemsize
+            attribute, weights = op.value, self.weights
+            self.builder.initializers.append(
+                Initializer(value, type.get_shape(), nbytes, lambda: constant_array(attribute, weights))
+            )
+            self.constants[key] = value
+        self.builder.values[op.result] = self.constants[key]
+
+    def _add_copies(self, outputs: Sequence[SSAValue], own: dict[SSAValue, str]) -> None:
+        """Outputs that are inputs, constants, or the same as another output."""
+        for info, value in zip(self.graph.output, outputs, strict=True):
+            source = self.builder.value(value)
+            if source.name != info.name:
+                self.builder.copy(source, info.name)
+
+    def _model(self) -> ModelProto:
+        opset = helper.make_opsetid("", self.builder.opset)
+        return helper.make_model(
+            self.graph,
+            opset_imports=[opset],
+            ir_version=helper.find_min_ir_version_for([opset]),
+            producer_name="mlopt",
+            producer_version=__version__,
+        )
+
+
+def _names(entries: Sequence[dict[str, Attribute]], default: str) -> list[str]:
+    names = [entry.get("mlopt.name") for entry in entries]
+    return [
+        name.data if isinstance(name, StringAttr) else f"{default}{index}" for index, name in enumerate(names)
+    ]
+
+
+def _value_info(name: str, value: SSAValue) -> ValueInfoProto:
+    type = tensor_type(value.type)
+    return helper.make_tensor_value_info(name, onnx_type(type.element_type), type.get_shape())

@@ -1,0 +1,23 @@
+"""Pooling over windows."""
+
+from __future__ import annotations
+
+from mlopt.dialects import graph
+from mlopt.export.builder import Attributes, Builder
+from mlopt.export.contraction import window_attributes
+from mlopt.export.registry import exports
+
+
+@exports(graph.MaxPoolOp)
+def max_pool(builder: Builder, op: graph.MaxPoolOp) -> None:
+    builder.node(op, "MaxPool", attributes=_attributes(op))
+
+
+@exports(graph.AveragePoolOp)
+def average_pool(builder: Builder, op: graph.AveragePoolOp) -> None:
+    count_include_pad = int(op.count_include_pad is not None)
+    builder.node(op, "AveragePool", attributes={**_attributes(op), "count_include_pad": count_include_pad})
+
+
+def _attributes(op: graph.PoolOp) -> Attributes:
+    return {**window_attributes(op.window), "ceil_mode": int(op.ceil_mode is not None)}

@@ -1,0 +1,61 @@
+"""Unary elementwise operations, and the predicates on single elements."""
+
+from __future__ import annotations
+
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import is_bool
+from mlopt.export.builder import Builder, element_of
+from mlopt.export.registry import exports, exports_plainly
+
+exports_plainly(
+    {
+        graph.AbsOp: "Abs",
+        graph.AcosOp: "Acos",
+        graph.AcoshOp: "Acosh",
+        graph.AsinOp: "Asin",
+        graph.AsinhOp: "Asinh",
+        graph.AtanOp: "Atan",
+        graph.AtanhOp: "Atanh",
+        graph.CeilOp: "Ceil",
+        graph.CosOp: "Cos",
+        graph.CoshOp: "Cosh",
+        graph.ErfOp: "Erf",
+        graph.ExpOp: "Exp",
+        graph.FloorOp: "Floor",
+        graph.HardSwishOp: "HardSwish",
+        graph.IsInfOp: "IsInf",
+        graph.IsNanOp: "IsNaN",
+        graph.LogOp: "Log",
+        graph.NegOp: "Neg",
+        graph.ReciprocalOp: "Reciprocal",
+        graph.ReluOp: "Relu",
+        graph.RoundOp: "Round",
+        graph.SigmoidOp: "Sigmoid",
+        graph.SignOp: "Sign",
+        graph.SinOp: "Sin",
+        graph.SinhOp: "Sinh",
+        graph.SqrtOp: "Sqrt",
+        graph.TanOp: "Tan",
+        graph.TanhOp: "Tanh",
+    }
+)
+
+
+@exports(graph.NotOp)
+def not_(builder: Builder, op: graph.NotOp) -> None:
+    builder.node(op, "Not" if is_bool(element_of(op.input)) else "BitwiseNot")
+
+
+@exports(graph.GeluOp)
+def gelu(builder: Builder, op: graph.GeluOp) -> None:
+    builder.node(op, "Gelu", attributes={"approximate": op.approximate.data})
+
+
+@exports(graph.LeakyReluOp)
+def leaky_relu(builder: Builder, op: graph.LeakyReluOp) -> None:
+    builder.node(op, "LeakyRelu", attributes={"alpha": op.alpha.value.data})
+
+
+@exports(graph.HardSigmoidOp)
+def hard_sigmoid(builder: Builder, op: graph.HardSigmoidOp) -> None:
+    builder.node(op, "HardSigmoid", attributes={"alpha": op.alpha.value.data, "beta": op.beta.value.data})
