@@ -10,20 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects import func, scf, tensor
+from xdsl.dialects import func
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     ArrayAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
-    IntegerType,
     ModuleOp,
     StringAttr,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from mlopt.diagnostics import InputError, RunError
+from mlopt.diagnostics import InputError
 from mlopt.dialects.kernel import (
     CallOp,
     ConstantOp,
@@ -31,13 +28,12 @@ from mlopt.dialects.kernel import (
     LaunchOp,
     ReshapeOp,
     StructuredOp,
-    YieldOp,
     tensor_type,
 )
-from mlopt.interpreter.scalar_ops import Array, evaluate_scalar_op, poison
-from mlopt.interpreter.structured_ops import evaluate_structured, load
+from mlopt.interpreter.blocks import BlockEvaluator, run_error
+from mlopt.interpreter.scalar_ops import Array
+from mlopt.interpreter.structured_ops import evaluate_structured
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
-from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
 
 RuntimeFunction: TypeAlias = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
@@ -117,22 +113,14 @@ def _input(arg: SSAValue, name: str, attributes: DictionaryAttr, inputs: Mapping
 # Operations
 
 
-class _Evaluator:
+class _Evaluator(BlockEvaluator):
     """Evaluates blocks of a kernel-level module; values of tensors are arrays that are never written to."""
 
     def __init__(self, weights: WeightStore, runtime: Mapping[str, RuntimeFunction]):
         self._weights = weights
         self._runtime = runtime
 
-    def evaluate_block(self, block: Block, values: dict[SSAValue, Array]) -> list[Array]:
-        """The operands of the block's terminator; `values` holds the block's arguments and its captures."""
-        for op in block.ops:
-            if isinstance(op, func.ReturnOp | YieldOp | scf.YieldOp | scf.ConditionOp):
-                return [values[operand] for operand in op.operands]
-            values.update(zip(op.results, self._evaluate(op, values), strict=True))
-        raise RunError("the block has no terminator")
-
-    def _evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
+    def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
         match op:
             case StructuredOp():
                 return evaluate_structured(op, values)
@@ -147,94 +135,22 @@ class _Evaluator:
                 return [self._constant(op)]
             case CallOp():
                 return self._call(op, values)
-            case tensor.EmptyOp():
-                type = tensor_type(op.tensor)
-                return [poison(type.get_shape(), to_numpy_dtype(type.element_type))]
-            case tensor.ExtractSliceOp():
-                index = _slice_index(op, values)
-                return [values[op.source][index].reshape(tensor_type(op.result).get_shape())]
-            case tensor.InsertSliceOp():
-                index, whole = _slice_index(op, values), values[op.dest].copy()
-                whole[index] = values[op.source].reshape(whole[index].shape)
-                return [whole]
-            case tensor.ExtractOp():
-                return [load(op, values[op.tensor], [values[index] for index in op.indices])]
-            case scf.ForOp():
-                return self._for(op, values)
-            case scf.IfOp():
-                region = op.true_region if values[op.cond] else op.false_region
-                return self.evaluate_block(region.block, values) if region.blocks else []
-            case scf.WhileOp():
-                return self._while(op, values)
             case _:
-                operands = [values[operand] for operand in op.operands]
-                try:
-                    return [evaluate_scalar_op(op, operands)]
-                except LookupError as error:
-                    raise _error(op, str(error)) from error
+                return super().evaluate(op, values)
 
     def _constant(self, op: ConstantOp) -> Array:
         if isinstance(op.value, DenseIntOrFPElementsAttr):
             return dense_to_array(cast(DenseIntOrFPElementsAttr[Any], op.value))
         type, name = tensor_type(op.result), op.value.weight.data
         if name not in self._weights:
-            raise _error(op, f"weight '{name}' is not in the store")
+            raise run_error(op, f"weight '{name}' is not in the store")
         array, dtype = self._weights.get(name), to_numpy_dtype(type.element_type)
         if array.shape != type.get_shape() or array.dtype.itemsize != dtype.itemsize:
-            raise _error(op, f"weight '{name}' is {array.dtype}{list(array.shape)}, expected {type}")
+            raise run_error(op, f"weight '{name}' is {array.dtype}{list(array.shape)}, expected {type}")
         return array.view(dtype)
 
     def _call(self, op: CallOp, values: Mapping[SSAValue, Array]) -> Sequence[Array]:
         name = op.kernel_name.data
         if name not in self._runtime:
-            raise _error(op, f"the run-time function '@{name}' is not known")
+            raise run_error(op, f"the run-time function '@{name}' is not known")
         return self._runtime[name]([values[value] for value in op.ins], [values[value] for value in op.outs])
-
-    def _for(self, op: scf.ForOp, values: dict[SSAValue, Array]) -> Sequence[Array]:
-        body, carried = op.body.block, [values[value] for value in op.iter_args]
-        for i in range(int(values[op.lb]), int(values[op.ub]), int(values[op.step])):
-            position = np.asarray(i, to_numpy_dtype(body.args[0].type))
-            values.update(zip(body.args, [position, *carried], strict=True))
-            carried = self.evaluate_block(body, values)
-        return carried
-
-    def _while(self, op: scf.WhileOp, values: dict[SSAValue, Array]) -> Sequence[Array]:
-        before, after = op.before_region.block, op.after_region.block
-        carried = [values[value] for value in op.arguments]
-        while True:
-            values.update(zip(before.args, carried, strict=True))
-            holds, *forwarded = self.evaluate_block(before, values)
-            if not holds:
-                return forwarded
-            values.update(zip(after.args, forwarded, strict=True))
-            carried = self.evaluate_block(after, values)
-
-
-def _error(op: Operation, message: str) -> RunError:
-    return RunError(message, place=place_of_op(op))
-
-
-def _slice_index(
-    op: tensor.ExtractSliceOp | tensor.InsertSliceOp, values: Mapping[SSAValue, Array]
-) -> tuple[slice, ...]:
-    """The numpy index of a slice; `RunError` if it reaches out of bounds."""
-    whole = tensor_type(op.source if isinstance(op, tensor.ExtractSliceOp) else op.dest).get_shape()
-    offsets = _mixed(op.static_offsets, op.offsets, values)
-    sizes = _mixed(op.static_sizes, op.sizes, values)
-    strides = _mixed(op.static_strides, op.strides, values)
-    index: list[slice] = []
-    for axis, (offset, size, stride, extent) in enumerate(zip(offsets, sizes, strides, whole, strict=True)):
-        last = offset + (size - 1) * stride
-        if size and not (0 <= offset < extent and 0 <= last < extent):
-            raise _error(op, f"the slice reaches from {offset} to {last} on axis {axis} of size {extent}")
-        stop = last + (1 if stride > 0 else -1)
-        index.append(slice(offset, stop if stop >= 0 else None, stride) if size else slice(0, 0))
-    return tuple(index)
-
-
-def _mixed(
-    static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue], values: Mapping[SSAValue, Array]
-) -> list[int]:
-    """A list of numbers that are static, or the next of the dynamic operands."""
-    operands = iter(dynamic)
-    return [int(values[next(operands)]) if n == DYNAMIC_INDEX else n for n in static.get_values()]

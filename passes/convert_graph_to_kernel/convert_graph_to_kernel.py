@@ -37,6 +37,7 @@ from mlopt.passes.convert_graph_to_kernel import (
 from mlopt.passes.convert_graph_to_kernel import (
     reduction as _reduction,
 )
+from mlopt.passes.convert_graph_to_kernel.control_flow import fill_single_elements
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion
 from mlopt.passes.convert_graph_to_kernel.scalars import signless_type
 from mlopt.passmanager import Condition, Pass, no_ops_of
@@ -59,6 +60,7 @@ class ConvertGraphToKernelPass(Pass):
     5. Gathers become maps that load at computed indices.
     6. Unsigned integers become signless ones with unsigned ops; the arguments and results of functions keep their
        type in `mlopt.dtype`.
+    7. Control flow stays as it is; a scalar that becomes a tensor of one element (`tensor.from_elements`) is a fill.
 
     `UnsupportedError` for a form of an op that the kernel level can't say.
     """
@@ -76,7 +78,8 @@ class ConvertGraphToKernelPass(Pass):
                 _replace_operands(other, conversion)
         for graph_op in reversed(graph_ops):
             Rewriter.erase_op(graph_op)
-        return _make_signless(op) or bool(graph_ops)
+        changed = fill_single_elements(op)
+        return _make_signless(op) or changed or bool(graph_ops)
 
 
 def _replace_operands(op: Operation, conversion: Conversion) -> None:

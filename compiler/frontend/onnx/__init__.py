@@ -14,6 +14,7 @@ from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp
 
 # Importing an operator family enters its functions into the registry.
+from mlopt.frontend.onnx import control_flow as _control_flow
 from mlopt.frontend.onnx import convolution as _convolution
 from mlopt.frontend.onnx import elementwise as _elementwise
 from mlopt.frontend.onnx import indexing as _indexing
@@ -30,6 +31,7 @@ from mlopt.frontend.onnx.registry import Unsupported, find_unsupported, supporte
 from mlopt.ir.context import CompilerContext
 
 FAMILIES = (
+    _control_flow,
     _convolution,
     _elementwise,
     _indexing,

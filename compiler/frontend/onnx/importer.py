@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
-from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseIntOrFPElementsAttr,
@@ -41,6 +43,7 @@ from mlopt.frontend.onnx.reader import (
     read_model,
 )
 from mlopt.frontend.onnx.registry import import_function, require_supported, used_names
+from mlopt.frontend.onnx.scopes import Scope
 from mlopt.frontend.onnx.statistics import ImportedStatistics, TensorKind, imported_statistics
 from mlopt.frontend.onnx.tensors import tensor_array
 from mlopt.ir.context import CompilerContext
@@ -51,6 +54,8 @@ from mlopt.ir.verifier import first_sentence
 _MAX_BYTES = 2**62  # figures are 64-bit integers
 _SMALL = 64
 """Elements: constants of no more stand in the IR, and computed values of no more are evaluated on demand."""
+
+_T = TypeVar("_T")
 
 
 def import_onnx(
@@ -70,7 +75,7 @@ def import_onnx(
 
 
 class _GraphImport:
-    """One import. Values are known by their ONNX names; constants are added where they are first used."""
+    """One import. Values are known by their ONNX names; a constant is added to its own graph when it is first used."""
 
     def __init__(
         self,
@@ -81,42 +86,38 @@ class _GraphImport:
     ):
         self.model = model
         self.ctx = ctx
-        self.opsets = model.opsets
-        self.used = used_names(model.graph)
-        self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
-        self.values: dict[str, SSAValue] = {}
+        initializers = _initializers(model.graph)
         # Values that are known at compile time, and those of them that were asked for, with all they come from.
         self.known: dict[SSAValue, np.ndarray | None] = {}
         self.decisive: set[SSAValue] = set()
         # An initializer that is also an input is a default: an input only if the caller feeds it.
         self.inputs = [
-            value
-            for value in model.graph.input
-            if value.name not in self.initializers or value.name in inputs
+            value for value in model.graph.input if value.name not in initializers or value.name in inputs
         ]
         shapes = bind_shapes(model.graph.input, dims, inputs, model.place())
         types = [self._input_type(value, shapes[value.name]) for value in self.inputs]
-        self.block = Block(arg_types=types)
-        for value, argument in zip(self.inputs, self.block.args, strict=True):
+        self.main = Scope(Block(arg_types=types), model.opsets, used_names(model.graph), initializers)
+        self.scope = self.main
+        for value, argument in zip(self.inputs, self.main.block.args, strict=True):
             set_name(argument, value.name)
             argument.location = _location(value.name)
-            self.values[value.name] = argument
+            self.main.values[value.name] = argument
             example = inputs.get(value.name)
             self.known[argument] = example if example is not None and example.size <= _SMALL else None
 
     def run(self) -> ModuleOp:
         """Import every node; returns the module."""
-        for node in self.model.graph.node:
-            self._import_node(node)
-        names = [value.name for value in self.model.graph.output]
-        results = [self._value(name) for name in names]
-        self.block.add_op(ReturnOp(*results))
+        results = self._import_nodes(self.model.graph)
+        block = self.main.block
+        block.add_op(ReturnOp(*results))
         function = FuncOp(
             "main",
-            FunctionType.from_lists(self.block.arg_types, [result.type for result in results]),
-            Region(self.block),
+            FunctionType.from_lists(block.arg_types, [result.type for result in results]),
+            Region(block),
             arg_attrs=ArrayAttr(map(self._argument_attributes, self.inputs)),
-            res_attrs=ArrayAttr(DictionaryAttr({"mlopt.name": StringAttr(name)}) for name in names),
+            res_attrs=ArrayAttr(
+                DictionaryAttr({"mlopt.name": StringAttr(value.name)}) for value in self.model.graph.output
+            ),
         )
         statistics = imported_statistics(self.model.graph, self._kinds())
         if statistics.traffic_bytes > _MAX_BYTES:
@@ -127,63 +128,59 @@ class _GraphImport:
             )
         return ModuleOp([function], {"mlopt.imported": _statistics_attribute(statistics)})
 
-    def _import_node(self, proto: NodeProto) -> None:
-        operands = [self._value(name) if name else None for name in proto.input]
-        results = self._import(proto, operands, self.opsets, self.used)
-        self.values.update(_named_results(proto, results))
+    def _import_nodes(self, graph: GraphProto) -> list[SSAValue]:
+        """Import a graph in the current scope; the values of its outputs."""
+        for node in graph.node:
+            operands = [self._value(name, node) if name else None for name in node.input]
+            self.scope.values.update(_named_results(node, self._import(node, operands)))
+        results: list[SSAValue] = []
+        for output in graph.output:
+            value = self._value(output.name, None)
+            assert value is not None  # only inputs of definitions may be left out
+            results.append(value)
+        return results
 
-    def _import(
-        self,
-        proto: NodeProto,
-        operands: Sequence[SSAValue | None],
-        opsets: Mapping[str, int],
-        used: Collection[str],
-    ) -> Sequence[SSAValue | None]:
-        """The results of a node, None for one that is not used.
-
-        `opsets` and `used` (the names of values that anything reads) are those of the nodes around it.
-        """
+    def _import(self, proto: NodeProto, operands: Sequence[SSAValue | None]) -> Sequence[SSAValue | None]:
+        """The results of a node, None for one that is not used."""
         domain = normal_domain(proto.domain)
-        opset = opsets[domain]
-        function = import_function(proto, opset, used)
+        opset = self.scope.opsets[domain]
+        function = import_function(proto, opset, self.scope.used)
         if function is None:
             types = [onnx_type(None if value is None else tensor_type(value.type)) for value in operands]
             body = definition(proto, domain, opset, types)
             if body is None:
                 message = f"{proto.op_type}: its definition does not allow inputs of these types"
                 raise self.error(proto, message, UnsupportedError)
-            return self._import_definition(proto, body, operands, opsets)
+            return self.expand(proto, body, operands)
         try:
             produced = function(Node(proto, operands, opset, self))
         except VerifyException as error:
             raise self.error(proto, f"{proto.op_type}: {first_sentence(error)}") from error
         return [produced] if isinstance(produced, SSAValue) else produced
 
-    def _import_definition(
-        self,
-        proto: NodeProto,
-        body: FunctionProto,
-        operands: Sequence[SSAValue | None],
-        opsets: Mapping[str, int],
-    ) -> Sequence[SSAValue | None]:
-        """The results of a node by the definition of its operator, whose nodes get its name as their location."""
-        opsets, used = {**opsets, **opset_versions(body.opset_import)}, used_names(body)
-        values: dict[str, SSAValue | None] = dict(zip(body.input, operands, strict=False))
-        for inner in body.node:
-            inner.name = node_name(proto)
-            needed = [values.get(name) for name in inner.input]
-            values.update(_named_results(inner, self._import(inner, needed, opsets, used)))
-        return [values.get(name) for name in body.output]
+    @contextmanager
+    def _inside(self, scope: Scope) -> Generator[None, None, None]:
+        outer, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = outer
 
-    def _value(self, name: str) -> SSAValue:
-        """The value of that ONNX name; an initializer becomes a constant when it is first asked for."""
-        value = self.values.get(name)
-        if value is None:
-            tensor = self.initializers[name]
-            span = self.model.spans.get(name)
-            value = self.constant(tensor_array(tensor, self.model.path, self.model.place(), span), name, name)
-            self.values[name] = value
-        return value
+    def _value(self, name: str, node: NodeProto | None) -> SSAValue | None:
+        """The value of that ONNX name, which `node` reads, from the innermost graph that has it.
+
+        An initializer becomes a constant of its own graph when it is first asked for.
+        """
+        for scope in self.scope.outwards():
+            if name in scope.values:
+                return scope.values[name]
+            if name in scope.initializers:
+                span = self.model.spans.get(name) if scope is self.main else None
+                array = tensor_array(scope.initializers[name], self.model.path, self.model.place(), span)
+                with self._inside(scope):
+                    value = scope.values[name] = self.constant(array, name, name)
+                return value
+        raise InputError(f'uses the value "{name}", which is not defined there', place=self.model.place(node))
 
     def _input_type(self, value: ValueInfoProto, shape: Sequence[int]) -> TensorType:
         dtype = input_dtype(value)
@@ -196,7 +193,8 @@ class _GraphImport:
     def _argument_attributes(self, value: ValueInfoProto) -> DictionaryAttr:
         """The name of an input, and its value if that decided something."""
         attributes: dict[str, Attribute] = {"mlopt.name": StringAttr(value.name)}
-        argument = self.values[value.name]
+        argument = self.main.values[value.name]
+        assert argument is not None
         example = self.known[argument]
         if argument in self.decisive and example is not None:
             attributes["mlopt.value"] = array_to_dense(example)
@@ -204,16 +202,18 @@ class _GraphImport:
 
     def _kinds(self) -> dict[str, TensorKind]:
         kinds: dict[str, TensorKind] = {}
-        for name, value in self.values.items():
+        for name, value in self.main.values.items():
+            if value is None:
+                continue
             type = tensor_type(value.type)
             kinds[name] = (to_numpy_dtype(type.element_type), type.get_shape())
         return kinds
 
     # What nodes ask for: see `node.Surroundings`.
 
-    def insert(self, op: Operation, location: str) -> None:
+    def insert(self, op: Operation, location: str, block: Block | None = None) -> None:
         op.location = _location(location)
-        self.block.add_op(op)
+        (self.scope.block if block is None else block).add_op(op)
 
     def constant(self, array: np.ndarray, name: str, location: str) -> SSAValue:
         try:
@@ -229,11 +229,63 @@ class _GraphImport:
         set_name(op.result, name)
         return op.result
 
+    def subgraph(
+        self, graph: GraphProto, block: Block | None, arguments: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        if graph.sparse_initializer:
+            raise UnsupportedError(
+                "a subgraph has a sparse initializer, which is not supported", place=self.model.place()
+            )
+        around = self.scope
+        used = used_names(graph)
+        scope = Scope(block or around.block, around.opsets, used, _initializers(graph), around)
+        scope.values.update(zip((value.name for value in graph.input), arguments, strict=True))
+        try:
+            with self._inside(scope):
+                return self._import_nodes(graph)
+        except MloptError:
+            if block is not None:
+                block.drop_all_references()  # it may be tried in another way
+            raise
+
+    def expand(
+        self, proto: NodeProto, body: FunctionProto, operands: Sequence[SSAValue | None]
+    ) -> Sequence[SSAValue | None]:
+        opsets = {**self.scope.opsets, **opset_versions(body.opset_import)}
+        scope = Scope(self.scope.block, opsets, used_names(body))
+        scope.values.update(dict.fromkeys(body.input))
+        scope.values.update(zip(body.input, operands, strict=False))
+        with self._inside(scope):
+            for inner in body.node:
+                inner.name = node_name(proto)
+                needed = [self._value(name, inner) if name else None for name in inner.input]
+                scope.values.update(_named_results(inner, self._import(inner, needed)))
+        return [scope.values.get(name) for name in body.output]
+
+    def attempt(self, action: Callable[[], _T]) -> _T | MloptError:
+        decisive = set(self.decisive)
+        try:
+            return action()
+        except MloptError as error:
+            self.decisive = decisive
+            return error
+
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         return tensor_array(tensor, self.model.path, self.model.place())
 
     def error(self, node: NodeProto, message: str, kind: type[InputError] = InputError) -> MloptError:
         return kind(message, place=self.model.place(node))
+
+    def constant_value(self, value: SSAValue) -> np.ndarray | None:
+        pending, seen = [value], {value}
+        while pending:
+            op = pending.pop().owner
+            if isinstance(op, Block) or not (isinstance(op, ConstantOp) or _all_small(op)):
+                return None
+            new = [operand for operand in _origins(op) if operand not in seen]
+            pending += new
+            seen.update(new)
+        return self.known_value(value)
 
     def known_value(self, value: SSAValue) -> np.ndarray | None:
         pending = [value]
@@ -296,7 +348,16 @@ def _origins(op: Operation) -> Sequence[SSAValue]:
 
 
 def _is_small(value: SSAValue) -> bool:
-    return tensor_type(value.type).element_count() <= _SMALL
+    is_tensor = isinstance(value.type, TensorType)
+    return is_tensor and tensor_type(value.type).element_count() <= _SMALL
+
+
+def _all_small(op: Operation) -> bool:
+    return all(map(_is_small, op.results))
+
+
+def _initializers(graph: GraphProto) -> dict[str, TensorProto]:
+    return {tensor.name: tensor for tensor in graph.initializer}
 
 
 def _named_results(proto: NodeProto, results: Sequence[SSAValue | None]) -> dict[str, SSAValue]:

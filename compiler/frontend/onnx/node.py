@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TensorProto
-from xdsl.ir import Operation, SSAValue
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlopt.diagnostics import InputError, MloptError, UnsupportedError
 from mlopt.dialects.graph.base import Tensor, tensor_type
@@ -20,8 +20,8 @@ _T = TypeVar("_T")
 class Surroundings(Protocol):
     """What a node needs from the import around it."""
 
-    def insert(self, op: Operation, location: str) -> None:
-        """Add an operation at the end of the function."""
+    def insert(self, op: Operation, location: str, block: Block | None = None) -> None:
+        """Add an operation at the end of a block, or of the one that the node's operations go to."""
         ...
 
     def constant(self, array: np.ndarray, name: str, location: str) -> SSAValue:
@@ -33,6 +33,26 @@ class Surroundings(Protocol):
 
         Asking decides: the model then holds for no other values of those inputs.
         """
+        ...
+
+    def constant_value(self, value: SSAValue) -> np.ndarray | None:
+        """The value, if it is small or a constant, and follows from constants and shapes alone. Decides nothing."""
+        ...
+
+    def subgraph(
+        self, graph: GraphProto, block: Block | None, arguments: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """Import a branch or a loop body, one argument per input, into `block`, or right here; its outputs' values."""
+        ...
+
+    def expand(
+        self, proto: NodeProto, body: FunctionProto, operands: Sequence[SSAValue | None]
+    ) -> Sequence[SSAValue | None]:
+        """Import the nodes of a definition in place of a node, with its name as their location; the outputs' values."""
+        ...
+
+    def attempt(self, action: Callable[[], _T]) -> _T | MloptError:
+        """What an action returns, or the error that it ended with; what values decided for it is forgotten then."""
         ...
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
@@ -128,6 +148,39 @@ class Node:
         """As `known_ints`, or None if the input is left out."""
         return None if self.optional(index) is None else self.known_ints(index, what)
 
+    def constant_value(self, value: SSAValue) -> np.ndarray | None:
+        """A value that follows from constants and shapes alone, or None; asking decides nothing."""
+        return self._surroundings.constant_value(value)
+
+    def known_value(self, value: SSAValue) -> np.ndarray | None:
+        """A value that is known at compile time, if need be from the inputs' examples, or None."""
+        return self._surroundings.known_value(value)
+
+    # Subgraphs.
+
+    def graph(self, name: str) -> GraphProto:
+        """A required attribute that is a graph."""
+        attribute = self._attribute(name, AttributeProto.GRAPH, True)
+        assert attribute is not None
+        return attribute.g
+
+    def subgraph(
+        self, graph: GraphProto, block: Block | None, arguments: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """Import a branch or a loop body, into `block` or right here; the values of its outputs.
+
+        Values of the graphs around it are used as they are.
+        """
+        return self._surroundings.subgraph(graph, block, arguments)
+
+    def expand(self, body: FunctionProto) -> Sequence[SSAValue | None]:
+        """Import the nodes of a definition of this node; the values of its outputs, None for one that is not used."""
+        return self._surroundings.expand(self.proto, body, self._operands)
+
+    def attempt(self, action: Callable[[], _T]) -> _T | MloptError:
+        """What an action returns, or the error that it ended with."""
+        return self._surroundings.attempt(action)
+
     # Attributes.
 
     def integer(self, name: str, default: int | None = None) -> int:
@@ -177,9 +230,9 @@ class Node:
 
     # Results.
 
-    def add(self, op: _OpT) -> _OpT:
-        """Add an operation to the function, with this node as its location."""
-        self._surroundings.insert(op, self.name)
+    def add(self, op: _OpT, block: Block | None = None) -> _OpT:
+        """Add an operation, with this node as its location; `block` is for the inside of loops and branches."""
+        self._surroundings.insert(op, self.name, block)
         return op
 
     def constant(self, array: np.ndarray) -> SSAValue:

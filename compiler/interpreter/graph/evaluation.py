@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.diagnostics import InputError, RunError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import tensor_type
+from mlopt.interpreter.blocks import BlockEvaluator
 
 # Imported for what they register.
 from mlopt.interpreter.graph import contraction as _contraction
@@ -61,23 +62,40 @@ def evaluate_module(
     dtype; `RunError` for an operation that is not of the graph level.
     """
     main = main_function(module)
-    values: dict[SSAValue, Array] = dict(zip(main.body.block.args, _arguments(main, inputs), strict=True))
-    uses = Counter(operand for op in main.body.block.ops for operand in op.operands)
-    for op in main.body.block.ops:
-        operands = [values[operand] for operand in op.operands]
-        if isinstance(op, ReturnOp):
-            names = _names(main.res_attrs, "result", len(operands))
-            return {name: np.array(value) for name, value in zip(names, operands, strict=True)}
-        try:
-            results = evaluate(op, operands, weights)
-        except LookupError:
-            raise RunError(f"'{op.name}' is no operation of the graph level", place=place_of_op(op)) from None
-        values.update(zip(op.results, results, strict=True))
-        uses.subtract(op.operands)
-        for value in (*op.operands, *op.results):
-            if uses[value] == 0:
-                values.pop(value, None)
-    raise RunError("@main has no return", place=place_of_op(main))
+    block = main.body.block
+    values: dict[SSAValue, Array] = dict(zip(block.args, _arguments(main, inputs), strict=True))
+    with np.errstate(all="ignore"):
+        results = _Evaluator(weights, block).evaluate_block(block, values)
+    names = _names(main.res_attrs, "result", len(results))
+    return {name: np.array(value) for name, value in zip(names, results, strict=True)}
+
+
+_UPSTREAM = frozenset({"arith", "scf", "tensor"})
+"""Dialects of control flow, its scalars, and the tensors that loops fill slice by slice."""
+
+
+class _Evaluator(BlockEvaluator):
+    """Evaluates `@main`, whose values are dropped after their last use."""
+
+    def __init__(self, weights: WeightStore | None, main: Block):
+        self._weights = weights
+        self._main = main
+        self._uses = Counter(operand for op in main.ops for inner in op.walk() for operand in inner.operands)
+
+    def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
+        if isinstance(op, graph.GraphOp):
+            results = evaluate(op, [values[operand] for operand in op.operands], self._weights)
+        elif op.dialect_name() not in _UPSTREAM:
+            raise RunError(f"'{op.name}' is no operation of the graph level", place=place_of_op(op))
+        else:
+            results = super().evaluate(op, values)
+        if op.parent is self._main:
+            for inner in op.walk():
+                self._uses.subtract(inner.operands)
+                for value in (*inner.operands, *inner.results):
+                    if self._uses[value] == 0:
+                        values.pop(value, None)
+        return results
 
 
 def main_function(module: ModuleOp) -> FuncOp:
