@@ -63,6 +63,10 @@ from mlopt.dialects.graph.pooling import (
     MaxPoolOp,
     PoolOp,
 )
+from mlopt.dialects.graph.quantization import (
+    DequantizeOp,
+    QuantizeOp,
+)
 from mlopt.dialects.graph.reduction import (
     ArgMaxOp,
     ReduceMaxOp,
@@ -151,6 +155,7 @@ __all__ = [
     "ConvOp",
     "CosOp",
     "CoshOp",
+    "DequantizeOp",
     "DivOp",
     "EqualOp",
     "ErfOp",
@@ -189,6 +194,7 @@ __all__ = [
     "PoolOp",
     "PowOp",
     "PredicateOp",
+    "QuantizeOp",
     "RangeOp",
     "ReciprocalOp",
     "ReduceMaxOp",

@@ -9,7 +9,6 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop
 from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import (
-    FLOAT,
     NUMERIC,
     SIGNATURE,
     I64Array,
@@ -73,7 +72,8 @@ class ConvOp(InferredOp):
     """Convolution (cross-correlation) over 1 to 3 spatial dimensions, padded with zeros. ONNX Conv.
 
     Shapes: input `[n, c, spatial...]`, weight `[m, c / group, kernel...]`, bias `[m]`, result `[n, m,
-    positions...]`. `pads` has all low paddings, then all high ones. f16 and bf16 products are summed in f32.
+    positions...]`. `pads` has all low paddings, then all high ones. f16 and bf16 products are summed in f32; integers
+    wrap.
 
     ```mlir
     %y = graph.conv %x, %w, %b strides = [2, 2] pads = [3, 3, 3, 3]
@@ -112,7 +112,7 @@ class ConvOp(InferredOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
         input, weight, *bias = operands
-        require_elements(FLOAT, input, "the input")
+        require_elements(NUMERIC, input, "the input")
         require_same_elements(input, weight, "the weight")
         rank = len(input.get_shape())
         if not 3 <= rank <= 5:

@@ -35,6 +35,9 @@ from mlopt.passes.convert_graph_to_kernel import (
     pooling as _pooling,
 )
 from mlopt.passes.convert_graph_to_kernel import (
+    quantization as _quantization,
+)
+from mlopt.passes.convert_graph_to_kernel import (
     reduction as _reduction,
 )
 from mlopt.passes.convert_graph_to_kernel.control_flow import fill_single_elements
@@ -43,7 +46,8 @@ from mlopt.passes.convert_graph_to_kernel.scalars import signless_type
 from mlopt.passmanager import Condition, Pass, no_ops_of
 
 FAMILIES = (
-    *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _reduction),
+    *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _quantization),
+    _reduction,
 )
 """The modules that register the conversions."""
 

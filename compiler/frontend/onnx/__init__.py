@@ -23,6 +23,7 @@ from mlopt.frontend.onnx import movement as _movement
 from mlopt.frontend.onnx import normalization as _normalization
 from mlopt.frontend.onnx import pooling as _pooling
 from mlopt.frontend.onnx import positions as _positions
+from mlopt.frontend.onnx import quantization as _quantization
 from mlopt.frontend.onnx import reduction as _reduction
 from mlopt.frontend.onnx import shape as _shape
 from mlopt.frontend.onnx.importer import import_onnx
@@ -40,6 +41,7 @@ FAMILIES = (
     _normalization,
     _pooling,
     _positions,
+    _quantization,
     _reduction,
     _shape,
 )

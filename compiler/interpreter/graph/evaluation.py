@@ -20,6 +20,7 @@ from mlopt.interpreter.graph import contraction as _contraction
 from mlopt.interpreter.graph import elementwise as _elementwise
 from mlopt.interpreter.graph import movement as _movement
 from mlopt.interpreter.graph import normalization as _normalization
+from mlopt.interpreter.graph import quantization as _quantization
 from mlopt.interpreter.graph import reduction as _reduction
 from mlopt.interpreter.graph.registry import EVALUATIONS, Array
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
@@ -28,7 +29,7 @@ from mlopt.weights import WeightStore
 
 __all__ = ["FAMILIES", "evaluate", "evaluate_module"]
 
-FAMILIES = (_contraction, _elementwise, _movement, _normalization, _reduction)
+FAMILIES = (_contraction, _elementwise, _movement, _normalization, _quantization, _reduction)
 """The modules that hold the evaluations."""
 
 
