@@ -61,7 +61,7 @@ class PassManager:
 
         Raises what a pass raises (an `MloptError`), or `VerifyFailure` if a pass left broken IR.
         """
-        if self.pipeline.anchor not in (ANY, module.name):
+        if not _runs_on(self.pipeline, module):
             raise PipelineError(
                 f"can't run '{self.pipeline.anchor}' pass manager on '{module.name}' op",
                 place=place_of_op(module),
@@ -84,7 +84,7 @@ class PassManager:
     def _run_pipeline(self, pipeline: Pipeline, op: Operation, results: dict[int, PassResult]) -> None:
         for element in pipeline.elements:
             if isinstance(element, Pipeline):
-                for child in list(_anchored(op, element.anchor)):
+                for child in list(_anchored(op, element)):
                     self._run_pipeline(element, child, results)
             else:
                 self._run_pass(element, op, results[id(element)])
@@ -115,13 +115,21 @@ class PassManager:
             instrumentation.after_pass(pass_, op, changed)
 
 
-def _anchored(op: Operation, anchor: str) -> Iterator[Operation]:
+def _anchored(op: Operation, pipeline: Pipeline) -> Iterator[Operation]:
     """The operations right inside `op` that a nested pipeline runs on."""
     for region in op.regions:
         for block in region.blocks:
             for child in block.ops:
-                if child.name == anchor or (anchor == ANY and child.has_trait(IsolatedFromAbove)):
+                if _runs_on(pipeline, child):
                     yield child
+
+
+def _runs_on(pipeline: Pipeline, op: Operation) -> bool:
+    """Whether a pipeline is for operations like this; one for any runs on isolated ones that all its passes take."""
+    if pipeline.anchor != ANY:
+        return pipeline.anchor == op.name
+    anchors = (element.anchor for element in pipeline.elements if isinstance(element, Pass))
+    return op.has_trait(IsolatedFromAbove) and all(anchor in (None, op.name) for anchor in anchors)
 
 
 def _apply(pass_: Pass, ctx: CompilerContext, op: Operation) -> bool:

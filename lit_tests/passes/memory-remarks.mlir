@@ -6,7 +6,7 @@
 // OTHERS-NOT: remark:
 
 // A workspace of 64 bytes for each call, and %t, which lives over both: 128 of 192 bytes at once.
-// expected-remark @below {{[assign-buffers] 3 buffers, together 192 bytes, in an arena of 128 bytes; 128 live at once: optimal (max-live)}}
+// expected-remark @below {{[assign-buffers] the arena of 128 bytes holds 3 buffers of together 192, 128 live at once: optimal (max-live)}}
 func.func @main(%x: memref<16xf32> {mlopt.input = "x"}, %y: memref<16xf32> {mlopt.output = "y"}) {
   %t = memref.alloc() : memref<16xf32>
   func.call @twice(%x, %t) : (memref<16xf32>, memref<16xf32>) -> ()

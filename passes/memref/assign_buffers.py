@@ -64,8 +64,8 @@ class AssignBuffersPass(Pass):
         ctx.remark(
             self.name,
             "analysis",
-            f"{len(buffers)} buffers, together {together} bytes, in an arena of {result.height} bytes; "
-            f"{result.lower_bound} live at once: {result.status}",
+            f"the arena of {result.height} bytes holds {len(buffers)} buffer{'s' * (len(buffers) != 1)} of "
+            f"together {together}, {result.lower_bound} live at once: {result.status}",
             main,
         )
         ctx.count(self.name, "buffers", len(buffers))

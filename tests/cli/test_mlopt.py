@@ -223,6 +223,20 @@ def test_remarks(mlopt: Command, kinds: tuple[str, ...]) -> None:
         assert (text in err) is (kind in kinds)
 
 
+def test_named_pipelines_in_a_text(mlopt: Command) -> None:
+    """The standard pipeline by its name, alone and in a text, makes the same; it goes on from a file's level."""
+    texts: set[str] = set()
+    mlopt("compile", "m.onnx", "--dim", "batch=5", "-o", "k.mlir", "--to", "kernel")
+    for arguments in (
+        ["m.onnx", "--dim", "batch=5"],
+        ["m.onnx", "--dim", "batch=5", "--pipeline", "builtin.module(O2)"],
+        ["k.mlir", "--pipeline", "any(O2)"],
+    ):
+        assert mlopt("compile", *arguments, "-o", "c.mlir").code == 0
+        texts.add(Path("c.mlir").read_text())
+    assert len(texts) == 1
+
+
 def test_remarks_in_the_report(mlopt: Command) -> None:
     mlopt("compile", "m.onnx", "--dim", "batch=5", "-o", "c.mlir", "--report", "r.json")
     remarks = json.loads(Path("r.json").read_text())["remarks"]

@@ -122,6 +122,28 @@ def test_nested_anchors(nested: str, left: int) -> None:
     assert print_module(parsed).count("arith.constant") == left
 
 
+@dataclass(frozen=True)
+class OnModules(DropConstants):
+    name = "on-modules"
+    anchor: ClassVar[str | None] = "builtin.module"
+
+
+@dataclass(frozen=True)
+class OnFuncs(DropConstants):
+    name = "on-funcs"
+    anchor: ClassVar[str | None] = "func.func"
+
+
+def test_a_pipeline_for_any_runs_on_what_all_its_passes_take() -> None:
+    """As in MLIR: what a pass is not made for is passed over inside, and an error at the top."""
+    for element, left in ((OnFuncs(), 0), (OnModules(), 1), (DropConstants(), 0)):
+        parsed, _ = run(pipeline(pipeline(element, anchor="any")))
+        assert print_module(parsed).count("arith.constant") == left
+    run(pipeline(OnModules(), anchor="any"))
+    with pytest.raises(PipelineError, match="can't run 'any' pass manager on 'builtin.module' op"):
+        run(pipeline(OnFuncs(), anchor="any"))
+
+
 def test_the_outermost_anchor_must_be_the_modules() -> None:
     with pytest.raises(PipelineError, match=r"can't run 'func.func' pass manager on 'builtin.module' op"):
         run(pipeline(DropConstants(), anchor="func.func"))
