@@ -78,7 +78,8 @@ def output_variables(onnx_op: str, opset: int) -> tuple[str, ...]:
 def carrier(element: Attribute, allowed: Collection[str]) -> Attribute | None:
     """The first type of `allowed` that holds every number of `element`; None if there is none.
 
-    Integers come first: sums and products that wrap are those of the narrow type in its low bits.
+    Signed integers come first, which engines have most operators for, and floats last: sums and products that wrap are
+    those of the narrow type in its low bits.
     """
     return next((wide for wide in _wider(element) if type_string(wide) in allowed), None)
 
@@ -101,7 +102,7 @@ def _wider(element: Attribute) -> tuple[Attribute, ...]:
         wider = [wide for wide in (8, 16, 32, 64) if wide > width]
         unsigned = [IntegerType(wide, Signedness.UNSIGNED) for wide in wider] if is_unsigned(element) else []
         floats = ((11, Float16Type()), (24, Float32Type()), (53, Float64Type()))
-        return (*unsigned, *map(IntegerType, wider), *(wide for digits, wide in floats if width <= digits))
+        return (*map(IntegerType, wider), *unsigned, *(wide for digits, wide in floats if width <= digits))
     if is_tiny_float(element) or isinstance(element, Float16Type | BFloat16Type):
         return (Float32Type(), Float64Type())
     return (Float64Type(),) if isinstance(element, Float32Type) else ()

@@ -10,8 +10,8 @@ from xdsl.ir import Operation
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
+from mlopt.export import to_onnx
 from mlopt.interpreter.graph import evaluate_module
-from tests.graph_to_onnx import to_onnx
 from tests.onnx_oracle import run_model
 from tests.strategies import GraphCase, graph_modules
 
@@ -39,7 +39,7 @@ def is_open_in_onnx(op: Operation) -> bool:
 
 def by_onnxruntime(case: GraphCase) -> list[np.ndarray]:
     """Its outputs. It has no kernel for some types (Where of bools), and some refuse empty tensors: no such cases."""
-    model = to_onnx(case)
+    model = to_onnx(case.module, case.weights)
     try:
         return run_model(model, case.inputs)
     except NotInOnnxruntime:
