@@ -24,7 +24,9 @@ from mlopt.frontend.onnx import normalization as _normalization
 from mlopt.frontend.onnx import pooling as _pooling
 from mlopt.frontend.onnx import positions as _positions
 from mlopt.frontend.onnx import quantization as _quantization
+from mlopt.frontend.onnx import recurrent as _recurrent
 from mlopt.frontend.onnx import reduction as _reduction
+from mlopt.frontend.onnx import scan as _scan
 from mlopt.frontend.onnx import shape as _shape
 from mlopt.frontend.onnx.importer import import_onnx
 from mlopt.frontend.onnx.reader import read_model
@@ -42,7 +44,9 @@ FAMILIES = (
     _pooling,
     _positions,
     _quantization,
+    _recurrent,
     _reduction,
+    _scan,
     _shape,
 )
 """The modules with import functions."""

@@ -25,10 +25,9 @@ from xdsl.ir import Block, Region, SSAValue
 from mlopt.diagnostics import MloptError, UnsupportedError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import tensor_type
-from mlopt.frontend.onnx.loops import BlockBuilder, Collected, close_counted_loop
+from mlopt.frontend.onnx.loops import BlockBuilder, Collected, close_counted_loop, require_same_types
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
-from mlopt.ir.dtypes import to_numpy_dtype
 
 UNROLLED_NODES = 4096
 """A loop that can't stay one is imported trip by trip if that makes at most so many nodes."""
@@ -39,7 +38,7 @@ def if_(node: Node) -> Sequence[SSAValue]:
     """One of two branches, by a condition of one element."""
     branches = node.graph("then_branch"), node.graph("else_branch")
     for branch in branches:
-        _require_signature(node, branch, 0, len(node.proto.output))
+        require_signature(node, branch, 0, len(node.proto.output))
     condition = node.operand(0)
     value = node.constant_value(condition)
     if value is None:
@@ -85,7 +84,7 @@ def loop(node: Node) -> Sequence[SSAValue]:
     """At most `M` trips, while a condition holds."""
     body, inputs = node.graph("body"), len(node.proto.input)
     initial = [node.operand(index) for index in range(2, inputs)]
-    _require_signature(node, body, 2 + len(initial), None)
+    require_signature(node, body, 2 + len(initial), None)
     collects = len(body.output) > 1 + len(initial)
     count, starts = (_value_of(node, index, decide=collects) for index in (0, 1))
     described = _Loop(
@@ -121,15 +120,9 @@ def _as_loop(loop: _Loop) -> Sequence[SSAValue]:
     true = inside.true(_rank_of_input(loop.body, 1))
     goes_on, *values = node.subgraph(loop.body, block, [trip, true, *block.args[1:]])
     carried, collected = values[: len(initial)], values[len(initial) :]
-    for name, first, later in zip(node.proto.input[2:], initial, carried, strict=True):
-        if first.type != later.type:
-            message = f'carries "{name}", which is {first.type} at first and {later.type} after a trip'
-            raise node.error(message, UnsupportedError)
+    require_same_types(node, node.proto.input[2:], initial, carried)
     always = node.constant_value(goes_on)
     trips = _trips(loop, None if always is None else bool(always.reshape(())))
-    if trips == 0:
-        block.drop_all_references()
-        return [*initial, *(_nothing(node, value) for value in collected)]
     if trips is not None and not (collected and isinstance(trips, SSAValue)):
         return close_counted_loop(node, block, trips, initial, carried, [*map(Collected, collected)])
     if collected:
@@ -217,18 +210,12 @@ def _as_slice(node: Node, value: SSAValue) -> SSAValue:
     return node.add(graph.ReshapeOp(value, (1, *tensor_type(value.type).get_shape()))).result
 
 
-def _nothing(node: Node, value: SSAValue) -> SSAValue:
-    """What no trips collect of a value."""
-    type = tensor_type(value.type)
-    return node.constant(np.zeros((0, *type.get_shape()), to_numpy_dtype(type.element_type)))
-
-
 def _rank_of_input(body: GraphProto, index: int) -> int:
     """The rank, 0 or 1, that a body declares for its trip number or condition."""
     return min(1, len(body.input[index].type.tensor_type.shape.dim))
 
 
-def _require_signature(node: Node, body: GraphProto, inputs: int, outputs: int | None) -> None:
+def require_signature(node: Node, body: GraphProto, inputs: int, outputs: int | None) -> None:
     """Raise unless a subgraph has as many inputs as it will be given, and as many outputs as the node, at least."""
     if len(body.input) != inputs:
         raise node.error(f'expected {inputs} inputs of "{body.name}", found {len(body.input)}')

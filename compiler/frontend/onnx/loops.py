@@ -10,10 +10,11 @@ from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import normalize_axis, shape_of, tensor_type
+from mlopt.dialects.graph.base import Tensor, normalize_axis, shape_of, tensor_type, with_shape
 from mlopt.frontend.onnx.node import Node
-from mlopt.ir.dtypes import array_to_dense
+from mlopt.ir.dtypes import array_to_dense, to_numpy_dtype
 
 
 class BlockBuilder:
@@ -71,8 +72,8 @@ class Collected:
     backwards: bool = False
 
 
-def direction(inside: BlockBuilder, trip: SSAValue, trips: int, *, backwards: bool) -> SSAValue:
-    """The position that belongs to a trip: from the start, or from the end."""
+def position_of(inside: BlockBuilder, trip: SSAValue, trips: int, *, backwards: bool) -> SSAValue:
+    """The position on an axis of size `trips` that belongs to a trip: from the start, or from the end."""
     return inside.add(arith.SubiOp(inside.number(trips - 1), trip)) if backwards else trip
 
 
@@ -90,17 +91,18 @@ def close_counted_loop(
     as `carried`. Results: what is carried last, then one tensor for each of `collected`, for which `trips` must be
     a number.
     """
+    if isinstance(trips, int) and trips <= 0:
+        body.drop_all_references()
+        return [*initial, *(_nothing(node, entry) for entry in collected)]
     inside, here = BlockBuilder(node, body), BlockBuilder(node)
     wholes: list[SSAValue] = []
     written: list[SSAValue] = []
     for entry in collected:
         assert isinstance(trips, int)
-        part = tensor_type(entry.value.type)
-        axis = normalize_axis(entry.axis, len(part.get_shape()) + 1)
-        shape = [*part.get_shape()[:axis], trips, *part.get_shape()[axis:]]
-        whole = here.add(tensor.EmptyOp([], TensorType(part.element_type, shape)))
+        axis, type = _collected_type(entry, trips)
+        whole = here.add(tensor.EmptyOp([], type))
         argument = body.insert_arg(whole.type, len(body.args))
-        position = direction(inside, body.args[0], trips, backwards=entry.backwards)
+        position = position_of(inside, body.args[0], trips, backwards=entry.backwards)
         wholes.append(whole)
         written.append(inside.write_slice(entry.value, argument, axis, position))
     inside.end(scf.YieldOp(*carried, *written))
@@ -108,3 +110,26 @@ def close_counted_loop(
     last = here.number(trips) if isinstance(trips, int) else trips
     loop = node.add(scf.ForOp(first, last, step, [*initial, *wholes], Region(body)))
     return list(loop.results)
+
+
+def _collected_type(entry: Collected, trips: int) -> tuple[int, Tensor]:
+    """The new axis, as a number from 0, and the type of all parts together."""
+    part = tensor_type(entry.value.type)
+    axis = normalize_axis(entry.axis, len(part.get_shape()) + 1)
+    return axis, with_shape(part, [*part.get_shape()[:axis], trips, *part.get_shape()[axis:]])
+
+
+def _nothing(node: Node, entry: Collected) -> SSAValue:
+    """What no trips collect."""
+    _, type = _collected_type(entry, 0)
+    return node.constant(np.zeros(type.get_shape(), to_numpy_dtype(type.element_type)))
+
+
+def require_same_types(
+    node: Node, names: Sequence[str], initial: Sequence[SSAValue], carried: Sequence[SSAValue]
+) -> None:
+    """Raise `UnsupportedError` if what a loop carries has another type after a trip; `names` are those of the model."""
+    for name, first, later in zip(names, initial, carried, strict=True):
+        if first.type != later.type:
+            message = f'carries "{name}", which is {first.type} at first and {later.type} after a trip'
+            raise node.error(message, UnsupportedError)

@@ -173,9 +173,9 @@ class Node:
         """
         return self._surroundings.subgraph(graph, block, arguments)
 
-    def expand(self, body: FunctionProto) -> Sequence[SSAValue | None]:
-        """Import the nodes of a definition of this node; the values of its outputs, None for one that is not used."""
-        return self._surroundings.expand(self.proto, body, self._operands)
+    def expand(self, body: FunctionProto, operands: Sequence[SSAValue]) -> Sequence[SSAValue | None]:
+        """Import the nodes of a function in place of this node; the values of its outputs, None for one not used."""
+        return self._surroundings.expand(self.proto, body, operands)
 
     def attempt(self, action: Callable[[], _T]) -> _T | MloptError:
         """What an action returns, or the error that it ended with."""
@@ -207,6 +207,11 @@ class Node:
         """A string attribute."""
         attribute = self._attribute(name, AttributeProto.STRING, False)
         return default if attribute is None else attribute.s.decode("utf-8", "replace")
+
+    def strings(self, name: str) -> list[str] | None:
+        """An attribute that is a list of strings, or None."""
+        attribute = self._attribute(name, AttributeProto.STRINGS, False)
+        return None if attribute is None else [text.decode("utf-8", "replace") for text in attribute.strings]
 
     def tensor(self, name: str) -> np.ndarray | None:
         """The value of a tensor attribute, or None."""
