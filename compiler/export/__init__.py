@@ -14,6 +14,7 @@ from mlopt.export import indexing as _indexing
 from mlopt.export import movement as _movement
 from mlopt.export import normalization as _normalization
 from mlopt.export import pooling as _pooling
+from mlopt.export import quantization as _quantization
 from mlopt.export import reduction as _reduction
 from mlopt.export import selection as _selection
 from mlopt.export import unary as _unary
@@ -28,6 +29,7 @@ FAMILIES = (
     _movement,
     _normalization,
     _pooling,
+    _quantization,
     _reduction,
     _selection,
     _unary,

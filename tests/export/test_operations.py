@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, TensorType, 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
+from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
 from mlopt.dialects.graph import Graph, GraphOp
 from mlopt.export import FAMILIES, to_onnx
@@ -147,6 +148,19 @@ CASES = [
     *(case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], count_include_pad=counts)
       for counts in (False, True)),
     case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[3, 2], dilations=[2, 1], ceil_mode=True),
+    *(case(graph.QuantizeOp, IMAGE, scale, zero, element_type=from_numpy_dtype(zero.dtype))
+      for scale, zero in (
+          (np.float32(0.02), np.uint8(100)),
+          (np.full((1, 1), 0.02, np.float32), np.int8(-3)),
+          (np.float32([0.01, 0.5, 0.1, 2]).reshape(4, 1, 1), np.int8([1, -2, 3, 0]).reshape(4, 1, 1)),
+          (np.float32([0.01, 0.5, 0.1, 2]).reshape(4, 1, 1), np.uint16(9)),
+      )),
+    case(graph.QuantizeOp, X, np.float32(0.1), zero_point=None, element_type=i8),
+    *(case(graph.QuantizeOp, X, np.float32(0.001), zero_point=None, element_type=f8E4M3FN, saturate=saturate)
+      for saturate in (False, True)),
+    case(graph.DequantizeOp, ints(np.uint8, 0, 200, 255), np.float32(0.1), np.uint8(7)),
+    case(graph.DequantizeOp, ints(np.int8, 0, -100, 127)[None], np.float32([0.1, 2, 3]), ints(np.int8, 1, 2, -3)),
+    case(graph.DequantizeOp, ints(np.int32, 0, -100, 2**30), np.float32(0.5)),
     *(case(op, IMAGE, axes=[1, 3], keepdims=keepdims) for keepdims in (False, True) for op in (
         graph.ReduceSumOp, graph.ReduceMeanOp, graph.ReduceMaxOp, graph.ReduceMinOp, graph.ReduceProdOp,
     )),
@@ -212,6 +226,14 @@ def test_a_remainder_of_zero_has_the_sign_of_the_divisor() -> None:
 def test_nothing_is_padded_at_rank_0() -> None:
     made = case(graph.PadOp, np.float32(2), low=[], high=[], value=FloatAttr(0.0, f32))
     assert run_model(to_onnx(made.module, WeightStore()), made.inputs) == [np.float32(2)]
+
+
+def test_scales_along_several_axes_are_refused() -> None:
+    made = case(graph.DequantizeOp, np.ones((2, 3), np.int8), X)
+    with pytest.raises(
+        UnsupportedError, match="ONNX has no scales and zero points that differ along several axes"
+    ):
+        to_onnx(made.module, WeightStore())
 
 
 def test_types_that_an_operator_lacks_go_through_wider_ones() -> None:
