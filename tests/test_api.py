@@ -357,3 +357,43 @@ def test_the_public_names() -> None:
     assert issubclass(mlopt.InputError, mlopt.MloptError)
     with pytest.raises(AttributeError, match="nonsense"):
         mlopt.nonsense  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "indices", "message"),
+    [
+        ("Gather", {"axis": 0}, [0, 6], "index 6 is out of bounds for axis 0 of size 6"),
+        ("Gather", {"axis": 1}, [0, -3], "index -3 is out of bounds for axis 1 of size 2"),
+        ("GatherElements", {"axis": 0}, [[5, -7]], "index -7 is out of bounds for axis 0 of size 6"),
+        ("GatherND", {}, [[0, 1], [5, 2]], "index 2 is out of bounds for axis 1 of size 2"),
+    ],
+)
+@pytest.mark.parametrize("optimize", [False, True])
+def test_an_index_out_of_bounds_names_its_node(
+    op_type: str, attributes: dict[str, int], indices: list[int], message: str, optimize: bool
+) -> None:
+    """Fed at run time to the second of two equal nodes, which share a kernel; and as a constant."""
+    options = mlopt.CompileOptions(pipeline=mlopt.PipelineOptions(optimize=optimize))
+    at = np.array(indices, np.int64)
+    nodes = [
+        helper.make_node(op_type, ["x", name], [f"y_{name}"], f"take_{name}", **attributes)
+        for name in ("i", "j")
+    ]
+    declared = [
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [6, 2]),
+        *(helper.make_tensor_value_info(name, onnx.TensorProto.INT64, at.shape) for name in ("i", "j")),
+    ]
+    outputs = [onnx.ValueInfoProto(name=f"y_{name}") for name in ("i", "j")]
+    graph = helper.make_graph(nodes, "g", declared, outputs)
+    model = mlopt.compile(helper.make_model(graph, ir_version=8), options=options)
+    arrays = {"x": np.ones((6, 2), np.float32), "i": np.zeros_like(at), "j": at}
+    with pytest.raises(mlopt.RunError, match=message) as error:
+        model.run(arrays)
+    assert error.value.place is not None and error.value.place.node == "take_j"
+    graph = helper.make_graph(
+        nodes[1:], "g", declared[:1], outputs[1:], [onnx.numpy_helper.from_array(at, "j")]
+    )
+    constant = helper.make_model(graph, ir_version=8)
+    with pytest.raises(mlopt.MloptError, match=message) as error:
+        mlopt.compile(constant, options=options).run({"x": arrays["x"]})
+    assert error.value.place is not None and error.value.place.node == "take_j"

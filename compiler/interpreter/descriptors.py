@@ -98,7 +98,7 @@ def moved(
     if not any(isinstance(value, View) for value in offsets):
         return replace(view, offset=offset)
     slot = Slot("run-time view", view.region.nbytes, writable=view.region.writable, origins=view.region.roots)
-    builder.step(SetSlot(slot, view.region, offset, tuple(terms), place_of_op(op)))
+    builder.step(SetSlot(slot, view.region, offset, tuple(terms), builder.locate(place_of_op(op))))
     return replace(view, region=slot, offset=0)
 
 

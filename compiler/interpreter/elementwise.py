@@ -17,7 +17,7 @@ import numpy as np
 from mlopt.interpreter.expressions import Bound, Expr, Linear
 from mlopt.interpreter.lowering import Binding, BodyLowering
 from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Padded, Ref, Select, Take
-from mlopt.interpreter.plan import Memory, PlanBuilder
+from mlopt.interpreter.plan import CheckIndices, Memory, PlanBuilder
 from mlopt.interpreter.primitives import NodeBuilder
 from mlopt.interpreter.registers import Out, Registers, assign
 from mlopt.interpreter.scratch import Scratch
@@ -386,6 +386,10 @@ class _Emitter:
                 raise AssertionError(f"no steps for {type(node).__name__}")
 
     def _emit_take(self, node: Take, place: View) -> None:
+        for check in node.checks:
+            located = self._builder.locate(check.place)
+            step = CheckIndices(check.axis, check.size, check.from_end, located)
+            self._builder.call(step, self._value(check.index).with_dtype(np.dtype(np.uint64)))
         index = self._full(node.index.node).with_dtype(node.index.dtype)
         flat = index.reshaped((index.size,))
         target = place.reshaped((index.size, *node.table.shape[1:]))

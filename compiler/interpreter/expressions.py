@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlopt.diagnostics import Place
+
 
 @dataclass(frozen=True, slots=True)
 class Linear:
@@ -118,13 +120,14 @@ class Read(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gather(Expr):
-    """The element of `source` at computed indices, one expression per axis.
+    """The element of `source` at computed indices, one expression per axis; `place` is that of the load.
 
     Where it is `speculative` the index may lie outside `source`; the value is not used there.
     """
 
     source: SSAValue
     index: tuple[Expr, ...]
+    place: Place
     speculative: bool = False
 
     @property

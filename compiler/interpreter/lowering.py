@@ -19,7 +19,7 @@ from mlopt.interpreter.expressions import (
     Read,
     post_order,
 )
-from mlopt.interpreter.nodes import Leaf, Padded, Ref, Take
+from mlopt.interpreter.nodes import IndexCheck, Leaf, Padded, Ref, Take
 from mlopt.interpreter.primitives import INDEX, NodeBuilder, lower
 from mlopt.interpreter.views import View, row_major
 from mlopt.ir.dtypes import to_numpy_dtype
@@ -118,14 +118,21 @@ class BodyLowering:
     def _gather(self, expr: Gather) -> Ref:
         """Elements of a table at computed positions; whole rows of it where the innermost dimensions walk one."""
         source = self._binding.source(expr)
+        if expr.speculative and not source.size:
+            return self._nodes.constant(0, source.dtype)
         affine = Linear.of_constant(len(self._extents), source.offset)
         computed: list[tuple[Ref, int]] = []
-        for index, stride in zip(expr.index, source.strides, strict=True):
+        checks: list[IndexCheck] = []
+        for axis, (index, stride) in enumerate(zip(expr.index, source.strides, strict=True)):
             if isinstance(index, Index):
                 affine = affine + index.value.scaled(stride)
-            else:
-                computed.append((self._refs[index], stride))
-        low, high = source.span()
+                continue
+            at = self._nodes.cast(self._refs[index], INDEX)
+            computed.append((at, stride))
+            if not expr.speculative and not self._is_known_inside(index, source.shape[axis]):
+                from_end = _counted_from_end(index, source.shape[axis]) is not None
+                checks.append(IndexCheck(at, axis, source.shape[axis], from_end, expr.place))
+        low, high = source.span() if source.size else (source.offset, source.offset)
         row = self._row(affine, computed, source.itemsize)
         if row:
             nbytes = source.itemsize * int(np.prod([self._extents[d] for d in row]))
@@ -137,7 +144,21 @@ class BodyLowering:
                 computed, source.itemsize, affine + Linear.of_constant(len(self._extents), -low)
             )
         dims = index.node.dims | frozenset(row)
-        return Ref(Take(source.dtype, dims, table, index, row), source.dtype)
+        return Ref(Take(source.dtype, dims, table, index, row, tuple(checks)), source.dtype)
+
+    def _is_known_inside(self, index: Expr, size: int) -> bool:
+        """Whether the index is read from constant memory, where every element can be looked at now."""
+        counted = _counted_from_end(index, size)
+        ref = self._refs[index if counted is None else counted]
+        if (
+            not isinstance(ref.node, Leaf)
+            or ref.node.view.region.data is None
+            or ref.node.view.region.writable
+        ):
+            return False
+        numbers = ref.node.view.with_dtype(ref.dtype).array()
+        low = 0 if counted is None else -size
+        return numbers.size == 0 or (int(numbers.min()) >= low and int(numbers.max()) < size)
 
     def _row(self, affine: Linear, computed: list[tuple[Ref, int]], itemsize: int) -> tuple[int, ...]:
         """The innermost dimensions, if they walk exactly the contiguous rows that the computed indices choose."""
@@ -164,7 +185,7 @@ class BodyLowering:
         scaled = Linear(tuple(c // unit for c in affine.coefficients), affine.constant // unit)
         total: Ref | None = None
         for ref, stride in computed:
-            term = self._nodes.cast(ref, INDEX)
+            term = ref
             if stride != unit:
                 term = self._nodes.apply(np.multiply, term, self._nodes.constant(stride // unit, INDEX))
             total = term if total is None else self._nodes.apply(np.add, total, term)
@@ -173,3 +194,41 @@ class BodyLowering:
         if scaled.is_constant and not scaled.constant:
             return total
         return self._nodes.apply(np.add, total, self._position(scaled))
+
+
+_SLT = 2  # the number of a predicate of arith.cmpi
+
+
+def _counted_from_end(index: Expr, size: int) -> Expr | None:
+    """`i`, if the index is `i < 0 ? i + size : i`, else None."""
+    if isinstance(index, Apply) and index.name == "arith.index_cast":
+        (index,) = index.args
+    match index:
+        case Apply(
+            name="arith.select",
+            args=(
+                Apply(name="arith.cmpi", predicate=predicate, args=(compared, zero)),
+                Apply(name="arith.addi", args=(added, extent)),
+                kept,
+            ),
+        ) if (
+            predicate == _SLT
+            and compared is kept
+            and added is kept
+            and _number(zero) == 0
+            and _number(extent) == size
+        ):
+            return kept
+        case _:
+            return None
+
+
+def _number(expr: Expr) -> int | float | None:
+    """The value of a constant, or None."""
+    match expr:
+        case Const():
+            return expr.value
+        case Index() if expr.value.is_constant:
+            return expr.value.constant
+        case _:
+            return None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mlopt.diagnostics import Place
 from mlopt.interpreter.expressions import Bound
 from mlopt.interpreter.views import View
 
@@ -98,17 +99,33 @@ class Select(Node):
         return (self.condition, self.yes, self.no)
 
 
+@dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """The claim that `index` (int64) lies in `[0, size)`, the extent of an axis.
+
+    `from_end`: `size` was added to what was negative, so that a negative index is one below `-size`.
+    """
+
+    index: Ref
+    axis: int
+    size: int
+    from_end: bool
+    place: Place
+
+
 @dataclass(eq=False, slots=True)
 class Take(Node):
-    """Elements (or whole rows) of a table at computed positions, clipped to the table.
+    """Elements (or whole rows) of a table at computed positions, once all `checks` hold.
 
+    Positions are clipped to the table, which matters only where a value is not used: such loads have no checks.
     `table` has one axis (elements), or two (rows); rows vary along the dimensions `row`, which come last.
     """
 
     table: View
     index: Ref
     row: tuple[int, ...]
+    checks: tuple[IndexCheck, ...] = ()
 
     @property
     def operands(self) -> tuple[Ref, ...]:
-        return (self.index,)
+        return (self.index, *(check.index for check in self.checks))

@@ -14,9 +14,11 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from xdsl.dialects.builtin import LocationAttr
 
 from mlopt.diagnostics import Place, RunError
 from mlopt.interpreter.views import Region, Slot, View
+from mlopt.ir.locations import node_names, place_of
 
 Step = Callable[[], object]
 Plan = list[Step]
@@ -174,6 +176,32 @@ class Assert:
             raise RunError(self.message, place=self.place)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckIndices:
+    """Raises `RunError` if one of the indices (int64, read as uint64) is not in `[0, size)`.
+
+    Read as unsigned, a negative index is larger than any extent, so that one maximum decides; it goes to `largest`.
+    `from_end`: `size` was added to negative indices before.
+    """
+
+    axis: int
+    size: int
+    from_end: bool
+    place: Place
+    largest: np.ndarray = field(default_factory=lambda: np.zeros((), np.uint64))
+
+    def __call__(self, indices: np.ndarray) -> None:
+        np.maximum.reduce(indices, axis=None, out=self.largest)
+        if int(self.largest) < self.size:
+            return
+        index = int(indices[indices >= self.size].view(np.int64)[0])
+        if index < 0 and self.from_end:
+            index -= self.size
+        raise RunError(
+            f"index {index} is out of bounds for axis {self.axis} of size {self.size}", place=self.place
+        )
+
+
 @dataclass
 class Memory:
     """What a plan owns beside the arena: scratch, tables and cells, all made when the plan is built.
@@ -253,15 +281,22 @@ def aligned_bytes(nbytes: int, alignment: int = 64) -> np.ndarray:
 
 
 class PlanBuilder:
-    """Collects the steps of one plan."""
+    """Collects the steps of one plan. `site` is the location of the call whose function is being planned."""
 
-    def __init__(self, memory: Memory):
+    def __init__(self, memory: Memory, site: LocationAttr | None = None):
         self.memory = memory
+        self.site = site
         self.plan: Plan = []
 
     def nested(self) -> PlanBuilder:
         """A builder for a plan inside this one."""
-        return PlanBuilder(self.memory)
+        return PlanBuilder(self.memory, self.site)
+
+    def locate(self, place: Place) -> Place:
+        """The place of an operation, or that of the call if it names another node: equal kernels share a function."""
+        if self.site is None or place.node is None or place.node in node_names(self.site):
+            return place
+        return place_of(self.site)
 
     def step(self, step: Step) -> None:
         """Append a step."""

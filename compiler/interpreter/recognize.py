@@ -250,7 +250,8 @@ class _BodyReader:
         if len(linear) == len(index):
             self.values[argument] = self._read(element, operand, linear, ())
         else:
-            self.values[argument] = Gather(element, operand, tuple(map(self._position, map_.results)))
+            positions = tuple(map(self._position, map_.results))
+            self.values[argument] = Gather(element, operand, positions, place_of_op(self.op))
 
     def run(self, block: Block, conditions: tuple[Expr, ...] = ()) -> list[Expr]:
         """Read a block that runs where all `conditions` hold; return what its terminator yields."""
@@ -340,7 +341,9 @@ class _BodyReader:
         index = tuple(self._value(i) for i in op.indices)
         linear = tuple(i.value for i in index if isinstance(i, Index))
         if len(linear) < len(index):
-            return Gather(op.res.type, op.memref, index, speculative=bool(conditions))
+            if not conditions:
+                self._require_inside(op, index, shape)
+            return Gather(op.res.type, op.memref, index, place_of_op(op), speculative=bool(conditions))
         if 0 in self.extents:
             return self._read(op.res.type, op.memref, linear, ())
         inside = [Bound(i, 0, size) for i, size in zip(linear, shape, strict=True)]
@@ -352,11 +355,19 @@ class _BodyReader:
             needed = tuple(guard for guard in guards if not guard.holds_everywhere(self.extents))
             return self._read(op.res.type, op.memref, linear, needed)
         if not conditions:
-            raise VerifyFailure(
-                f"'{self.op.name}' loads from {op.memref.type} at an index that leaves it",
-                place=place_of_op(op),
-            )
-        return Gather(op.res.type, op.memref, index, speculative=True)
+            self._require_inside(op, index, shape)
+        return Gather(op.res.type, op.memref, index, place_of_op(op), speculative=True)
+
+    def _require_inside(self, op: memref.LoadOp, index: Sequence[Expr], shape: Sequence[int]) -> None:
+        """`VerifyFailure` if an affine index of a load leaves the memref; computed ones are checked at run time."""
+        for i, size in zip(index, shape, strict=True):
+            if isinstance(i, Index) and not (
+                0 in self.extents or Bound(i.value, 0, size).holds_everywhere(self.extents)
+            ):
+                raise VerifyFailure(
+                    f"'{self.op.name}' loads from {op.memref.type} at an index that leaves it",
+                    place=place_of_op(op),
+                )
 
     def _define_if(self, op: scf.IfOp, conditions: tuple[Expr, ...]) -> None:
         condition = self._value(op.cond)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from mlopt.interpreter.elementwise import Kernel
 from mlopt.interpreter.expressions import Structured
 from mlopt.interpreter.lowering import Binding
-from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Padded, Ref, Select, Take
-from mlopt.interpreter.plan import Memory, PlanBuilder
+from mlopt.interpreter.nodes import Cast, Compute, IndexCheck, Leaf, Node, Padded, Ref, Select, Take
+from mlopt.interpreter.plan import CheckIndices, Memory, PlanBuilder
 from mlopt.interpreter.views import View
 
 
@@ -31,18 +31,25 @@ class ScalarLoop:
             builder.call(np.copyto, out, self._memory.table(np.asarray(fill).astype(out.dtype)))
         leaves = [node for node in kernel.order if isinstance(node, Leaf | Padded | Take)]
         views = [node.table if isinstance(node, Take) else node.view for node in leaves]
-        builder.call(_Loop(kernel, leaves), *kernel.outs, *views)
+        checks = {
+            check: CheckIndices(check.axis, check.size, check.from_end, builder.locate(check.place))
+            for node in leaves
+            if isinstance(node, Take)
+            for check in node.checks
+        }
+        builder.call(_Loop(kernel, leaves, checks), *kernel.outs, *views)
 
 
 class _Loop:
     """The step: called with the arrays of the outputs and of the leaves, all with one axis per dimension."""
 
-    def __init__(self, kernel: Kernel, leaves: Sequence[Node]):
+    def __init__(self, kernel: Kernel, leaves: Sequence[Node], checks: Mapping[IndexCheck, CheckIndices]):
         self._order = kernel.order
         self._yields = kernel.yields
         self._extents = kernel.extents
         self._outputs = len(kernel.outs)
         self._leaves = leaves
+        self._checks = checks
 
     def __call__(self, *arrays: np.ndarray) -> None:
         outs, sources = arrays[: self._outputs], dict(zip(self._leaves, arrays[self._outputs :], strict=True))
@@ -81,6 +88,8 @@ class _Loop:
             case Select():
                 value = _read(node.yes if _read(node.condition, values) else node.no, values)
             case Take():
+                for check in node.checks:
+                    self._checks[check](_read(check.index, values).view(np.uint64))
                 table = sources[node]
                 value = table[min(max(int(_read(node.index, values)), 0), len(table) - 1)]
             case _:

@@ -252,7 +252,7 @@ class Frame:
                 cell = self.cell_of(self.scalar(op.arg), op.arg.type)
                 if not self.builder.memory.measuring:
                     condition = self.builder.memory.array(cell)
-                    self.builder.step(Assert(condition, op.msg.data, place_of_op(op)))
+                    self.builder.step(Assert(condition, op.msg.data, self.builder.locate(place_of_op(op))))
             case scf.ForOp():
                 control_flow.translate_for(self, op)
             case scf.IfOp():
@@ -364,7 +364,9 @@ class Frame:
             raise UnsupportedError(f"calls are nested deeper than {_DEEPEST_CALL}", place=place_of_op(op))
         scratch = self._scratch_of(function, arguments)
         frame = Frame(self.program, self.builder, scratch, self._depth + 1)
+        outer, self.builder.site = self.builder.site, op.location
         self.values.update(zip(op.results, frame.run_function(function, arguments), strict=True))
+        self.builder.site = outer
 
     def _call_runtime(self, op: func.CallOp, name: str, arguments: Sequence[Value]) -> None:
         if name not in RUNTIME_FUNCTIONS or op.results:

@@ -1,4 +1,4 @@
-"""Gathers whose constant indices form a grid, so that a slice reads the same elements."""
+"""Gathers with constant indices: those out of bounds, and those that form a grid, so that a slice reads the same."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation
 
+from mlopt.diagnostics import InputError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
+from mlopt.ir.locations import place_of_op
+
+Gather = graph.GatherOp | graph.GatherElementsOp | graph.GatherNdOp
 
 
 def simplify_gather(op: graph.GatherOp | graph.GatherNdOp, indices: np.ndarray) -> list[Operation]:
@@ -32,6 +36,23 @@ def simplify_gather(op: graph.GatherOp | graph.GatherNdOp, indices: np.ndarray) 
     if sliced.result.type == op.result.type:
         return [sliced]
     return [sliced, graph.ReshapeOp(sliced, shape_of(op.result))]
+
+
+def require_within(op: Gather, indices: np.ndarray) -> None:
+    """`InputError`, which names the node, if an index is out of bounds for its axis."""
+    shape = shape_of(op.input)
+    if isinstance(op, graph.GatherNdOp):
+        first = op.batch_dims.value.data
+        by_axis = [(first + i, indices[..., i]) for i in range(indices.shape[-1])]
+    else:
+        by_axis = [(op.axis.value.data, indices)]
+    for axis, numbers in by_axis:
+        outside = numbers[(numbers < -shape[axis]) | (numbers >= shape[axis])]
+        if outside.size:
+            raise InputError(
+                f"index {outside[0]} is out of bounds for axis {axis} of size {shape[axis]}",
+                place=place_of_op(op),
+            )
 
 
 def _wrap(indices: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray | None:

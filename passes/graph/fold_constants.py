@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
@@ -17,7 +18,7 @@ from mlopt.dialects.graph.base import INTEGER, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import MAX_DENSE_ELEMENTS, constant_array, to_numpy_dtype
 from mlopt.ir.names import copy_name
-from mlopt.passes.graph.constant_indices import simplify_gather
+from mlopt.passes.graph.constant_indices import Gather, require_within, simplify_gather
 from mlopt.passes.graph.constants import constant_of, make_constant, name_of
 from mlopt.passmanager.base import Pass
 
@@ -33,9 +34,12 @@ class FoldConstantsPass(Pass):
        elements) or becomes a weight named after it. `graph.shape` needs no constant operand, only its type.
     2. `graph.gather` and `graph.gather_nd` with constant indices that form a grid become a slice and a reshape.
 
+    A gather whose constant indices are out of bounds is an `InputError`, unless it stands in a branch or a loop, which
+    may never run.
+
     Not folded: a result of more than 64 KiB and of more than `max-growth` times the bytes of the operands; a reshape,
     transpose or expand of a weight, which costs nothing at kernel level (what uses it is folded all the same); integer
-    division by zero; what has no result, such as an index out of range.
+    division by zero; what has no result.
     """
 
     name = "fold-constants"
@@ -71,6 +75,8 @@ class _Folder:
     def _visit(self, op: graph.GraphOp) -> bool:
         if isinstance(op, graph.ShapeOp):
             return self._replace(op, [np.array(op.dimensions(), np.int64)])
+        if isinstance(op, Gather) and op.indices in self.known and isinstance(op.parent_op(), FuncOp):
+            require_within(op, self.known[op.indices])
         if isinstance(op, graph.GatherOp | graph.GatherNdOp) and op.input not in self.known:
             return self._simplify_gather(op)
         if not all(operand in self.known for operand in op.operands):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlopt.diagnostics import RunError
 from tests.interpreter.memref_text import generic, load, module, padded_load, run
 from tests.memref_reference import run_memref
 
@@ -409,6 +410,115 @@ def test_gather_along_the_last_axis_and_of_single_elements() -> None:
     x = np.arange(21, dtype=np.float32).reshape(3, 7)
     at = np.array([[0, 6, 3, 3], [1, 1, 1, 1], [6, 5, 4, 0]])
     np.testing.assert_array_equal(run(text, {"x": x, "ids": at})["y"], -np.take_along_axis(x, at, 1))
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("i64", np.int64), ("i32", np.int32)])
+@pytest.mark.parametrize("index", [11, -12, 2**31 - 1, -(2**31)])
+def test_an_index_out_of_bounds_is_an_error_and_nothing_is_clipped(
+    kind: str, dtype: type, index: int
+) -> None:
+    """Rows of a table with 11 rows; negative indices count from the end, and the error names them as given."""
+    executable = load(gather_module(11, 16, f"2x4x{kind}", kind), {"table": np.ones((11, 16), np.float32)})
+    ids = np.zeros((2, 4), dtype)
+    executable.run({"ids": ids})
+    ids[1, 2] = index
+    with pytest.raises(RunError, match=f"^index {index} is out of bounds for axis 0 of size 11$") as error:
+        executable.run({"ids": ids})
+    assert error.value.place is not None and error.value.place.line is not None
+
+
+def lookup(table: str, body: str, *, ids: str = "memref<4xi64>", out: str = "memref<4xf32>") -> str:
+    """`y[m]`, computed by `body` from `%k`, the index `ids[m]`, and the table `%x`."""
+    cast = "%m = linalg.index 0 : index\n%k = arith.index_cast %i0 : i64 to index\n"
+    generics = generic("m:p", [("%ids", "m", ids)], [("%y", "m", out)], cast + body)
+    return module(generics, inputs={"x": table, "ids": ids}, outputs={"y": out})
+
+
+def test_an_index_out_of_bounds_of_single_elements() -> None:
+    """The index along each axis is checked by itself: [0, 5] of a 4x4 table is not [1, 1]."""
+    t = "memref<4x4xf32>"
+    executable = load(lookup(t, f"%v = memref.load %x[%k, %m] : {t}\nlinalg.yield %v : f32"))
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    got = executable.run({"x": x, "ids": np.array([3, 2, 1, 0])})["y"]
+    np.testing.assert_array_equal(got, [12, 9, 6, 3])
+    executable = load(lookup(t, f"%v = memref.load %x[%m, %k] : {t}\nlinalg.yield %v : f32"))
+    for index in (4, -1):
+        with pytest.raises(RunError, match=f"index {index} is out of bounds for axis 1 of size 4"):
+            executable.run({"x": x, "ids": np.array([0, 0, index, 0])})
+
+
+def test_an_index_out_of_bounds_in_a_scalar_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlopt.interpreter.loops.MAXIMUM_CALLS", 0)
+    t, ids = "memref<4xf32>", "memref<3xi64>"
+    body = generic(
+        "m:p",
+        [("%ids", "m", ids)],
+        [("%y", "", "memref<f32>")],
+        f"%k = arith.index_cast %i0 : i64 to index\n%v = memref.load %x[%k] : {t}\n"
+        "%a = arith.addf %o0, %v : f32\n%b = arith.mulf %a, %v : f32\nlinalg.yield %b : f32",
+    )
+    executable = load(module(body, inputs={"x": t, "ids": ids}, outputs={"y": "memref<f32>"}))
+    assert executable.scalar_loops == 1
+    with pytest.raises(RunError, match="index 4 is out of bounds for axis 0 of size 4"):
+        executable.run({"x": np.ones(4, np.float32), "ids": np.array([0, 4, 1])})
+
+
+@pytest.mark.parametrize("guard", ["%i0, %five : i64", "%k, %five : index"])
+def test_a_guarded_load_at_a_computed_index_is_not_checked(guard: str) -> None:
+    """x[ids[m]] where ids[m] < 5 as an unsigned number, else -1."""
+    t = "memref<5xf32>"
+    body = (
+        f"%five = arith.constant 5 : {guard.rpartition(' ')[2]}\n%ok = arith.cmpi ult, {guard}\n"
+        f"%v = scf.if %ok -> (f32) {{\n%l = memref.load %x[%k] : {t}\nscf.yield %l : f32\n}} else {{\n"
+        "%c = arith.constant -1.0 : f32\nscf.yield %c : f32\n}\nlinalg.yield %v : f32"
+    )
+    x = np.arange(5, dtype=np.float32)
+    got = run(lookup(t, body), {"x": x, "ids": np.array([4, 5, -1, 0])})["y"]
+    np.testing.assert_array_equal(got, [4, -1, -1, 0])
+
+
+@pytest.mark.parametrize("relation", ["ugt", "ult"])
+def test_a_guarded_load_from_an_empty_buffer(relation: str) -> None:
+    """There is nothing to load, and the guard never holds: 0 > m, or m < 0, unsigned."""
+    t, y = "memref<0x3xf32>", "memref<2xf32>"
+    operands = "%c0, %i" if relation == "ugt" else "%i, %c0"
+    body = generic(
+        "m:p",
+        [],
+        [("%y", "m", y)],
+        "%i = linalg.index 0 : index\n%c0 = arith.constant 0 : index\n"
+        f"%ok = arith.cmpi {relation}, {operands} : index\n%v = scf.if %ok -> (f32) {{\n"
+        f"%l = memref.load %x[%c0, %i] : {t}\nscf.yield %l : f32\n}} else {{\n"
+        "%c = arith.constant 7.0 : f32\nscf.yield %c : f32\n}\nlinalg.yield %v : f32",
+    )
+    text = module(body, inputs={"x": t}, outputs={"y": y})
+    np.testing.assert_array_equal(run(text, {"x": np.empty((0, 3), np.float32)})["y"], [7, 7])
+
+
+def test_a_load_at_a_computed_index_from_an_empty_buffer() -> None:
+    """No index is within."""
+    t = "memref<0xf32>"
+    executable = load(lookup(t, f"%v = memref.load %x[%k] : {t}\nlinalg.yield %v : f32"))
+    with pytest.raises(RunError, match="index 0 is out of bounds for axis 0 of size 0"):
+        executable.run({"x": np.empty(0, np.float32), "ids": np.zeros(4, np.int64)})
+
+
+def test_constant_indices_are_looked_at_once() -> None:
+    """When the plan is made: a run does not check them, unless one of them is out of bounds."""
+    t, w = "memref<5xf32>", "memref<4xi64>"
+    body = generic(
+        "m:p",
+        [("%ids", "m", w)],
+        [("%y", "m", "memref<4xf32>")],
+        f"%k = arith.index_cast %i0 : i64 to index\n%v = memref.load %x[%k] : {t}\nlinalg.yield %v : f32",
+    )
+    text = module(body, inputs={"x": t}, weights={"ids": w}, outputs={"y": "memref<4xf32>"})
+    x = np.arange(5, dtype=np.float32)
+    assert load(text, {"ids": np.array([4, 0, 0, 1])}).steps == 1
+    wrong = load(text, {"ids": np.array([4, 0, 5, 1])})
+    assert wrong.steps == 2
+    with pytest.raises(RunError, match="index 5 is out of bounds for axis 0 of size 5"):
+        wrong.run({"x": x})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, NameLoc
 from xdsl.ir import Operation
 
-from mlopt.diagnostics import PassFailure, VerifyFailure
+from mlopt.diagnostics import InputError, PassFailure, VerifyFailure
 from mlopt.dialects import graph
 from mlopt.interpreter.graph import evaluate, evaluate_module
 from mlopt.ir.context import CompilerContext
@@ -117,6 +117,35 @@ def test_what_has_no_result_is_left_with_a_remark() -> None:
     }""", ctx)  # fmt: skip
     assert not FoldConstantsPass().run(ctx, module)
     assert [remark.message for remark in ctx.remarks] == ["not folded: 'div': it divides an integer by zero"]
+
+
+@pytest.mark.parametrize(
+    ("gather", "message"),
+    [
+        ("graph.gather %x, %i axis = 0", "index -3 is out of bounds for axis 0 of size 2"),
+        ("graph.gather %x, %i axis = 1", "index 3 is out of bounds for axis 1 of size 3"),
+        ("graph.gather_elements %x, %i axis = 0", "index -3 is out of bounds for axis 0 of size 2"),
+        ("graph.gather_nd %x, %i", "index -3 is out of bounds for axis 0 of size 2"),
+    ],
+)
+def test_constant_indices_out_of_bounds_are_an_error_at_the_node(gather: str, message: str) -> None:
+    ctx = context()
+    indices = "[[3, 0]]" if "axis = 1" in gather else "[[-3, 0]]"
+    name, _, operands = gather.partition(" ")
+    results = {
+        "graph.gather": "2x1x2xf32" if "axis = 1" in gather else "1x2x3xf32",
+        "graph.gather_nd": "1xf32",
+    }
+    result = results.get(name, "1x2xf32")
+    text = f"""func.func @main(%x: tensor<2x3xf32>) -> tensor<{result}> {{
+      %i = graph.constant dense<{indices}> : tensor<1x2xi64>
+      %y = {name} {operands} : (tensor<2x3xf32>, tensor<1x2xi64>) -> tensor<{result}> loc("rows")
+      func.return %y : tensor<{result}>
+    }}"""
+    module = parse_module(text, ctx, "test.mlir")
+    with pytest.raises(InputError, match=message) as error:
+        FoldConstantsPass().run(ctx, module)
+    assert error.value.place is not None and error.value.place.node == "rows"
 
 
 def long_chain(length: int) -> str:
