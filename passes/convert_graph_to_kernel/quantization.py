@@ -33,7 +33,7 @@ def _quantize(
     number = s.emit(math.RoundEvenOp(number))
     for zero in zero_point:
         if not _is(0, zero):
-            number = s.add(number, s.cast(zero, target, number.type))
+            number = s.add(number, _number(s, zero, target, number.type))
     # The lowest number wins over NaN; what is then in range converts without saturation.
     number = s.emit(arith.MaxnumfOp(number, s.like(lowest(target), number)))
     number = s.minimum(number, s.like(highest(target), number))
@@ -52,9 +52,17 @@ def _dequantize(
     difference = s.cast(x, source, exact)
     for zero in zero_point:
         if not _is(0, zero):
-            difference = s.sub(difference, s.cast(zero, source, exact))
+            difference = s.sub(difference, _number(s, zero, source, exact))
     product = s.mul(s.cast(difference, exact, work), s.widen(scale))
     return s.truncate(product, target)
+
+
+def _number(s: Scalars, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+    """`x`, of graph-level type `source`, in a type that holds all its numbers; a constant of it if `x` is one."""
+    if not (isinstance(x.owner, arith.ConstantOp) and isinstance(x.owner.value, IntegerAttr)):
+        return s.cast(x, source, target)
+    bits = x.owner.value.value.data
+    return s.number(bits % (1 << integer_type(source).bitwidth) if is_unsigned(source) else bits, target)
 
 
 def _is(number: int, x: SSAValue) -> bool:

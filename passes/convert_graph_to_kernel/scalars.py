@@ -45,8 +45,8 @@ def integer_type(element: Attribute) -> IntegerType:
 
 def number_attr(value: Number, element: Attribute) -> FloatAttr | IntegerAttr:
     """A number of a signless element type; an unsigned value is given by its bits."""
-    if is_float(element):
-        return FloatAttr(float(value), float_type(element))
+    if isinstance(element, AnyFloat):
+        return FloatAttr(float(value), element)
     if isinstance(element, IndexType):
         return IntegerAttr(int(value), element)
     integer = integer_type(element)
