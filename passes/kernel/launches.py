@@ -129,7 +129,7 @@ def structured_reads(value: SSAValue) -> list[tuple[StructuredOp, int]] | None:
 
 
 def only_map(launch: LaunchOp) -> MapOp | None:
-    """The map of a launch that yields just the result of one map, beside which there are at most constants."""
+    """The map of a launch that does just this map, of its ins into its out; beside it there are at most constants."""
     found: MapOp | None = None
     for op in launch.body.ops:
         match op:
@@ -139,7 +139,9 @@ def only_map(launch: LaunchOp) -> MapOp | None:
                 pass
             case _:
                 return None
-    if found is None or len(found.outs) != 1 or launch.yielded != (found.res[0],):
+    if found is None or launch.yielded != tuple(found.res) or tuple(found.outs) != launch.out_args:
+        return None
+    if any(value in launch.out_args for value in found.ins):
         return None
     return found
 

@@ -62,6 +62,8 @@ def _reuse_read(op: MapOp, position: int, liveness: BlockLiveness) -> bool:
     if not op.out_accesses[position].covers(shape_of(out), op.extents):
         return False
     for index, read in enumerate(reads_of(op)):
+        if is_empty(read.value):  # it has no contents: there is nothing to keep in place
+            continue
         if read.value.type == out.type and _dies_in(op, index, read, position, liveness):
             if not is_empty(out) and not _build_in(read.value, out, op.parent, uses=1):
                 continue

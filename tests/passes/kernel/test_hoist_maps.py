@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlopt.passes.kernel.hoist_maps import reshape_pieces, transposed_above
+from tests.passes.kernel.support import check_numbers
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,36 @@ def test_does_the_same(shapes: tuple[tuple[int, ...], tuple[int, ...]], data: st
         x = np.arange(prod(source)).reshape(source)
         want = x.reshape(result).transpose(axes)
         np.testing.assert_array_equal(x.transpose(found).reshape(want.shape), want)
+
+
+@pytest.mark.parametrize("reshaped", [False, True])
+def test_maps_of_what_a_launch_overwrites_stay_where_they_are(reshaped: bool) -> None:
+    """Such a map reads the out of its launch, and may write into its own input: (2 x^T)^T is 2 x."""
+    source = "%r" if reshaped else "%x"
+    text = f"""
+      func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {{
+        %e = tensor.empty() : tensor<2x2xf32>
+        %0 = kernel.launch @f ins(%x : tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) {{
+        ^bb0(%a: tensor<2x2xf32>, %o: tensor<2x2xf32>):
+          %1 = kernel.map bounds [i = 2, j = 2] ins(%a[j, i] : tensor<2x2xf32>) outs(%o[i, j] : tensor<2x2xf32>) {{
+          ^bb1(%p: f32, %q: f32):
+            %s = arith.addf %p, %p : f32
+            kernel.yield %s : f32
+          }}
+          kernel.yield %1 : tensor<2x2xf32>
+        }} -> tensor<2x2xf32>
+        %flat = kernel.reshape %0 : tensor<2x2xf32> to tensor<4xf32>
+        %r = kernel.reshape %flat : tensor<4xf32> to tensor<2x2xf32>
+        %2 = kernel.launch @g ins({source} : tensor<2x2xf32>) outs(%0 : tensor<2x2xf32>) {{
+        ^bb0(%a: tensor<2x2xf32>, %o: tensor<2x2xf32>):
+          %1 = kernel.map bounds [i = 2, j = 2] ins(%o[j, i] : tensor<2x2xf32>) outs(%a[i, j] : tensor<2x2xf32>) {{
+          ^bb1(%p: f32, %q: f32):
+            kernel.yield %p : f32
+          }}
+          kernel.yield %1 : tensor<2x2xf32>
+        }} -> tensor<2x2xf32>
+        func.return %2 : tensor<2x2xf32>
+      }}"""
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    (y,) = check_numbers(text, {"x": x}, convert=False).values()
+    np.testing.assert_array_equal(y, 2 * x)

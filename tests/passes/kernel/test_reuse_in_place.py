@@ -450,3 +450,29 @@ def test_tiles_and_loops_in_a_launch() -> None:
     shapes = {"q": (7, 6), "k": (12, 6), "v": (12, 5)}
     inputs = {name: generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     check_numbers(text, inputs, convert=False)
+
+
+@pytest.mark.parametrize("passes", [("reuse-in-place",), BOTH])
+def test_what_has_no_contents_may_be_read(passes: tuple[str, ...]) -> None:
+    """A launch, and @main, that read an uninitialised tensor: the value is undefined, the IR stays correct."""
+    text = """
+      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        %e = tensor.empty() : tensor<4xf32>
+        %u = tensor.empty() : tensor<4xf32>
+        %0 = kernel.launch @f ins(%x, %u : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) {
+        ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>, %o: tensor<4xf32>):
+          %inside = tensor.empty() : tensor<4xf32>
+          %1 = kernel.map bounds [i = 4] ins(%a[i], %inside[i], %b[i] : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) outs(%o[i] : tensor<4xf32>) {
+          ^bb1(%p: f32, %q: f32, %r: f32, %s: f32):
+            %t = arith.addf %p, %q : f32
+            %v = arith.addf %t, %r : f32
+            kernel.yield %p : f32
+          }
+          kernel.yield %1 : tensor<4xf32>
+        } -> tensor<4xf32>
+        func.return %0 : tensor<4xf32>
+      }"""
+    inputs = {"x": f32([1, 2, 3, 4])}
+    (y,) = check_numbers(text, inputs, convert=False, passes=passes).values()
+    np.testing.assert_array_equal(y, inputs["x"])
+    assert run_passes(text, *passes, "convert-kernel-to-memref", convert=False).changed[-1]
