@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from mlopt.interpreter.elementwise import Kernel
-from mlopt.interpreter.expressions import Expr
+from mlopt.interpreter.expressions import Expr, Read
 from mlopt.interpreter.factors import Factor, Factors
 from mlopt.interpreter.lowering import Binding
 from mlopt.interpreter.plan import PlanBuilder
@@ -72,8 +72,12 @@ class MatrixProduct:
         """Emit all blocks."""
         way = self._way
         stored = way.stored(way.block)
-        left = self._packing_kernel(self._factors.left, stored)
-        right = self._packing_kernel(self._factors.right, stored)
+        left, right = (
+            self._packing_kernel(factor, stored)
+            if factor.packed and not (way.slabs and factor.slab is not None)
+            else None
+            for factor in (self._factors.left, self._factors.right)
+        )
         with self._scratch.frame():
             packed_left = self._place(self._factors.left, way, stored)
             packed_right = self._place(self._factors.right, way, stored)
@@ -83,12 +87,12 @@ class MatrixProduct:
             pieces = self._boxes(self._factors.inner, way.block)
             for batch in self._boxes(self._factors.roles.batch, way.block):
                 for (position, row), (number, piece) in product(enumerate(rows), enumerate(pieces)):
-                    if left is not None and packed_left is not None:
+                    if packed_left is not None:
                         self._pack(left, packed_left, self._factors.left, {**batch, **row, **piece}, way)
                     for column in columns:
                         fresh = position == 0 or len(columns) > 1 or len(pieces) > 1
                         box = {**batch, **column, **piece}
-                        if right is not None and packed_right is not None and fresh:
+                        if packed_right is not None and fresh:
                             self._pack(right, packed_right, self._factors.right, box, way)
                         fill = self._fill if number == 0 else None
                         self._multiply({**box, **row}, packed_left, packed_right, tile, way, fill)
@@ -102,14 +106,14 @@ class MatrixProduct:
         ]
 
     def _temporaries(self, factor: Factor) -> int:
-        """Bytes that packing a factor needs beside the block; none for reads and casts."""
+        """Bytes that packing a factor needs beside the block; none for reads, which are copied."""
+        if not factor.packed or isinstance(factor.expr, Read):
+            return 0
         kernel = self._packing_kernel(factor, dict(enumerate(self._extents)))
-        return 0 if kernel is None else kernel.registers(kernel.choose_tile(0)).nbytes
+        return kernel.registers(kernel.choose_tile(0)).nbytes
 
-    def _packing_kernel(self, factor: Factor, block: Mapping[int, int]) -> Kernel | None:
+    def _packing_kernel(self, factor: Factor, block: Mapping[int, int]) -> Kernel:
         """What writes blocks of at most this shape of a factor to scratch."""
-        if not factor.packed:
-            return None
         strides = _strides(factor.layout, block, self._dtype, len(self._extents))
         extents = tuple(e if d in factor.layout else 1 for d, e in enumerate(self._extents))
         target = View(Region("packed", 0), 0, extents, strides, self._dtype)
@@ -137,12 +141,18 @@ class MatrixProduct:
         return View(region, offset, self._extents, strides, self._dtype)
 
     def _pack(
-        self, kernel: Kernel, packed: View, factor: Factor, box: Mapping[int, tuple[int, int]], way: Way
+        self,
+        kernel: Kernel | None,
+        packed: View,
+        factor: Factor,
+        box: Mapping[int, tuple[int, int]],
+        way: Way,
     ) -> None:
-        """Write one block of a factor to scratch."""
+        """Write one block of a factor to scratch, by a kernel or from the slab."""
         lows = {d: box[d][0] if d in box else 0 for d in factor.layout}
         shape = {d: box[d][1] if d in box else self._extents[d] for d in factor.layout}
-        if factor.slab is not None and way.slabs:
+        if kernel is None:
+            assert factor.slab is not None
             window = factor.slab.emit(self._builder, lows, shape)
             stored = way.stored(shape)
             extents = tuple(stored.get(d, 1) for d in range(len(self._extents)))
