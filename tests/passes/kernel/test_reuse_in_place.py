@@ -462,7 +462,9 @@ def test_what_has_no_contents_may_be_read(passes: tuple[str, ...]) -> None:
         %0 = kernel.launch @f ins(%x, %u : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) {
         ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>, %o: tensor<4xf32>):
           %inside = tensor.empty() : tensor<4xf32>
-          %1 = kernel.map bounds [i = 4] ins(%a[i], %inside[i], %b[i] : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) outs(%o[i] : tensor<4xf32>) {
+          %1 = kernel.map bounds [i = 4]
+              ins(%a[i], %inside[i], %b[i] : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+              outs(%o[i] : tensor<4xf32>) {
           ^bb1(%p: f32, %q: f32, %r: f32, %s: f32):
             %t = arith.addf %p, %q : f32
             %v = arith.addf %t, %r : f32
