@@ -10,7 +10,7 @@ recurrent weights and `f`, `g`, `h` the activations, a step is:
   `C' = F * C + i * g(xc + H Rc)`, `o = f(xo + H Ro + Po * C')`, `H' = o * h(C')`
 
 `clip` bounds what goes into an activation. Where `sequence_lens` is given, steps beyond a sequence's length leave its
-state as it is and give zeros, in both directions.
+state as it is and give zeros, in both directions; the last state of a sequence of length 0 is zero, as in onnxruntime.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class _Nodes:
         """Equal parts along the last axis."""
         return [value] if parts == 1 else self.add("Split", [value], parts, axis=-1, num_outputs=parts)
 
+    def times_transposed(self, state: str, weights: str) -> str:
+        """A state times recurrent weights, transposed here so that the product reads them as they are."""
+        return self("MatMul", state, self("Transpose", weights, perm=[1, 0]))
+
     def name(self, name: str, value: str) -> None:
         """Give a value another name."""
         self.nodes.append(helper.make_node("Identity", [value], [name]))
@@ -68,11 +72,10 @@ _Activation = Callable[[_Nodes, str, float, float], str]
 
 @dataclass(frozen=True, slots=True)
 class _ActivationKind:
-    """An activation, and the defaults of its `alpha` and `beta`; None where it has none."""
+    """An activation; which of `alpha` and `beta` it has, and their defaults, None where the standard has none."""
 
     build: _Activation
-    alpha: float | None = None
-    beta: float | None = None
+    defaults: Mapping[str, float | None] = field(default_factory=dict[str, "float | None"])
 
 
 def _plain(op_type: str) -> _ActivationKind:
@@ -80,7 +83,7 @@ def _plain(op_type: str) -> _ActivationKind:
 
 
 def _with_alpha(op_type: str, alpha: float) -> _ActivationKind:
-    return _ActivationKind(lambda n, x, alpha, _beta: n(op_type, x, alpha=alpha), alpha)
+    return _ActivationKind(lambda n, x, alpha, _beta: n(op_type, x, alpha=alpha), {"alpha": alpha})
 
 
 def _affine(n: _Nodes, x: str, alpha: float, beta: float) -> str:
@@ -101,11 +104,11 @@ def _hard_sigmoid(n: _Nodes, x: str, alpha: float, beta: float) -> str:
 
 _ACTIVATIONS: Mapping[str, _ActivationKind] = {
     **{name.lower(): _plain(name) for name in ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")},
-    "affine": _ActivationKind(_affine, 1.0, 0.0),
+    "affine": _ActivationKind(_affine, {"alpha": None, "beta": None}),
     "leakyrelu": _with_alpha("LeakyRelu", 0.01),
-    "thresholdedrelu": _ActivationKind(_thresholded, 1.0),
-    "scaledtanh": _ActivationKind(_scaled_tanh, 1.0, 1.0),
-    "hardsigmoid": _ActivationKind(_hard_sigmoid, 0.2, 0.5),
+    "thresholdedrelu": _ActivationKind(_thresholded, {"alpha": 1.0}),
+    "scaledtanh": _ActivationKind(_scaled_tanh, {"alpha": None, "beta": None}),
+    "hardsigmoid": _ActivationKind(_hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
     "elu": _with_alpha("Elu", 1.0),
 }
 
@@ -114,9 +117,8 @@ _ACTIVATIONS: Mapping[str, _ActivationKind] = {
 class _Step:
     """What a step is made of: the nodes in it, its activations, the node's options.
 
-    Names of values: `x` (the step's input times `W`, plus biases), `H` and `C` (the state), `Rt` (`R` transposed) or
-    its parts `Rzr` and `Rn`, `Rb` (the recurrent bias of a GRU with `linear_before_reset`), `Pi`, `Po`, `Pf`
-    (peepholes).
+    Names of values: `x` (the step's input times `W`, plus biases), `H` and `C` (the state), `R` or its parts `Rzr` and
+    `Rn`, `Rb` (the recurrent bias of a GRU with `linear_before_reset`), `Pi`, `Po`, `Pf` (peepholes).
     """
 
     nodes: _Nodes
@@ -137,28 +139,28 @@ class _Step:
 
 def _rnn_step(step: _Step) -> list[str]:
     n = step.nodes
-    return [step.activate(0, n("Add", "x", n("MatMul", "H", "Rt")))]
+    return [step.activate(0, n("Add", "x", n.times_transposed("H", "R")))]
 
 
 def _gru_step(step: _Step) -> list[str]:
     n = step.nodes
     xz, xr, xn = n.split("x", 3)
     if step.flag:
-        product = n("MatMul", "H", "Rt")
+        product = n.times_transposed("H", "R")
         hz, hr, hn = n.split(n("Add", product, "Rb") if step.biased else product, 3)
     else:
-        hz, hr = n.split(n("MatMul", "H", "Rzr"), 2)
+        hz, hr = n.split(n.times_transposed("H", "Rzr"), 2)
         hn = ""
     z = step.activate(0, n("Add", xz, hz))
     r = step.activate(0, n("Add", xr, hr))
-    recurrent = n("Mul", r, hn) if step.flag else n("MatMul", n("Mul", r, "H"), "Rn")
+    recurrent = n("Mul", r, hn) if step.flag else n.times_transposed(n("Mul", r, "H"), "Rn")
     new = step.activate(1, n("Add", xn, recurrent))
     return [n("Add", n("Mul", n("Sub", n.number(1, z), z), new), n("Mul", z, "H"))]
 
 
 def _lstm_step(step: _Step) -> list[str]:
     n = step.nodes
-    i, o, f, c = n.split(n("Add", "x", n("MatMul", "H", "Rt")), 4)
+    i, o, f, c = n.split(n("Add", "x", n.times_transposed("H", "R")), 4)
     if step.peepholes:
         i, f = n("Add", i, n("Mul", "Pi", "C")), n("Add", f, n("Mul", "Pf", "C"))
     i = step.activate(0, i)
@@ -309,17 +311,22 @@ def _activations(node: Node, cell: _Cell, directions: int) -> list[Callable[[_No
     names = node.strings("activations") or [*cell.defaults] * directions
     if len(names) != len(cell.defaults) * directions:
         raise node.error(f"expected {len(cell.defaults) * directions} activations, found {len(names)}")
-    alphas, betas = (
-        iter(node.numbers(name) if node.has(name) else []) for name in ("activation_alpha", "activation_beta")
-    )
+    given = {
+        name: iter(node.numbers(attribute) if node.has(attribute) else [])
+        for name, attribute in (("alpha", "activation_alpha"), ("beta", "activation_beta"))
+    }
     found: list[Callable[[_Nodes, str], str]] = []
     for name in names:
         kind = _ACTIVATIONS.get(name.lower())
         if kind is None:
             raise node.error(f'activation "{name}" is not supported', UnsupportedError)
-        alpha = 0.0 if kind.alpha is None else next(alphas, kind.alpha)
-        beta = 0.0 if kind.beta is None else next(betas, kind.beta)
-        found.append(_bound(kind, alpha, beta))
+        numbers = {"alpha": 0.0, "beta": 0.0}
+        for parameter, default in kind.defaults.items():
+            number = next(given[parameter], default)
+            if number is None:
+                raise node.error(f'expected an activation_{parameter} for activation "{name}", found none')
+            numbers[parameter] = number
+        found.append(_bound(kind, numbers["alpha"], numbers["beta"]))
     return found
 
 
@@ -335,14 +342,14 @@ def _function(
     backwards: bool,
 ) -> FunctionProto:
     """One direction: from the inputs, without an axis of directions, to Y and the last state."""
-    n, step = _Nodes("v"), _Nodes("s")
+    n, step, lengths = _Nodes("v"), _Nodes("s"), ""
     flag = bool(cell.flag) and node.integer(cell.flag, 0) != 0
     clip = node.number("clip") if node.has("clip") else None
     _prepare(n, cell, inputs, resets_late=flag and cell is _GRU)
     new = cell.step(_Step(step, activations, clip, flag, "B" in inputs, "P" in inputs))
     y, scanned = new[0], ["xs"]
     if "lengths" in inputs:
-        lengths = n("Unsqueeze", n("Cast", "lengths", to=TensorProto.INT32), _axes(n, [0, 2]))
+        lengths = n("Unsqueeze", n("Cast", "lengths", to=TensorProto.INT32), n("Constant", value_ints=[1]))
         scanned.append(n("Less", "steps", lengths))
         y = step("Where", "running", new[0], step.number(0, new[0]))
         new = [step("Where", "running", value, old) for value, old in zip(new, cell.state, strict=True)]
@@ -361,7 +368,7 @@ def _function(
         "scan_input_directions": [int(backwards)] * len(scanned),
         "scan_output_directions": [int(backwards)],
     }
-    *states, ys = n.add(
+    *states, y = n.add(
         "Scan",
         [*cell.state, *scanned],
         len(cell.state) + 1,
@@ -369,16 +376,15 @@ def _function(
         num_scan_inputs=len(scanned),
         **directions,
     )
+    if "lengths" in inputs:
+        empty = n("Less", lengths, n.number(1, lengths))
+        states = [n("Where", empty, n.number(0, state), state) for state in states]
     opset = [helper.make_opsetid("", _OPSET)]
-    return helper.make_function("mlopt", "direction", inputs, [ys, *states], n.nodes, opset)
-
-
-def _axes(n: _Nodes, axes: Sequence[int]) -> str:
-    return n("Constant", value_ints=axes)
+    return helper.make_function("mlopt", "direction", inputs, [y, *states], n.nodes, opset)
 
 
 def _prepare(n: _Nodes, cell: _Cell, inputs: Sequence[str], *, resets_late: bool) -> None:
-    """Name what a step uses: the products of all steps, transposed recurrent weights, peepholes (see `_Step`)."""
+    """Name what a step uses: the products of all steps, parts of the recurrent weights, peepholes (see `_Step`)."""
     product = n("MatMul", "X", n("Transpose", "W", perm=[1, 0]))
     if "B" in inputs:
         bias, recurrent = n.split("B", 2)
@@ -388,10 +394,9 @@ def _prepare(n: _Nodes, cell: _Cell, inputs: Sequence[str], *, resets_late: bool
             bias = n("Add", bias, recurrent)
         product = n("Add", product, bias)
     n.name("xs", product)
-    n.name("Rt", n("Transpose", "R", perm=[1, 0]))
     if cell is _GRU and not resets_late:
-        z, r, new = n.split("Rt", 3)
-        n.name("Rzr", n("Concat", z, r, axis=1))
+        z, r, new = n.add("Split", ["R"], 3, axis=0, num_outputs=3)
+        n.name("Rzr", n("Concat", z, r, axis=0))
         n.name("Rn", new)
     if "P" in inputs:
         for name, part in zip(("Pi", "Po", "Pf"), n.split("P", 3), strict=True):
