@@ -19,6 +19,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from mlopt.diagnostics import InputError
+from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 
 MAX_ELEMENTS = 2**59 - 1
@@ -39,13 +40,17 @@ def result_attributes(func: FuncOp) -> list[dict[str, Attribute]]:
 
 
 def check_interface(module: ModuleOp, main: FuncOp) -> None:
-    """Raise `InputError` for an interface that no caller could use.
+    """Raise `InputError` for an interface that no caller could use (`VerifyFailure` for branches).
 
+    - Every function is one block.
     - Names of inputs, and of outputs, are distinct strings.
     - There is at most one arena, of bytes; what lies in memory is an argument and no result.
     - `mlopt.dtype` gives a whole number its sign, and nothing else.
     - No tensor in the module is larger than memory can be.
     """
+    for op in module.ops:
+        if isinstance(op, FuncOp) and not op.is_declaration:
+            only_block(op)
     arguments = argument_attributes(main)
     results = result_attributes(main)
     _check_names(main, (*_named(arguments, _ARGUMENT_NAMES), *_named(results, _RESULT_NAMES)))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import mlopt
+from mlopt.ir import make_context, parse_module
+from mlopt.passes.registry import load_pass
 
 COPY = """
 func.func @main({extra}%x: memref<8xi8> {{{x}}}, %y: memref<8xi8> {{{y}}}) {{
@@ -92,3 +94,57 @@ def test_interfaces_that_no_caller_could_use(text: str, message: str) -> None:
         mlopt.compile(text)
     assert message in error.value.message
     assert error.value.place is not None and error.value.place.line in (2, 3)
+
+
+BRANCH = """  cf.br ^bb1
+^bb1:
+"""
+MEMREF_FUNCTION = """func.func @main(%x: memref<8xi8> {mlopt.input = "x"}, %y: memref<8xi8> {mlopt.output = "y"}) {
+  func.call @f(%x, %y) : (memref<8xi8>, memref<8xi8>) -> ()
+  return
+}
+func.func private @f(%x: memref<8xi8>, %y: memref<8xi8>) {
+  cf.br ^bb1
+^bb1:
+  memref.copy %x, %y : memref<8xi8> to memref<8xi8>
+  return
+}
+"""
+BRANCHES = [
+    (copy().replace("  memref.copy", BRANCH + "  memref.copy"), "main", 3),
+    (MEMREF_FUNCTION, "f", 6),
+    (tensors().replace("  return", BRANCH + "  return"), "main", 3),
+    (
+        tensors().replace("  return", "  %e = tensor.empty() : tensor<8xi8>\n" + BRANCH + "  return"),
+        "main",
+        4,
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "line"), BRANCHES)
+def test_branches_between_blocks_are_refused_at_the_branch(text: str, name: str, line: int) -> None:
+    message = f"'@{name}' has several blocks, expected one: control flow is scf"
+    with pytest.raises(mlopt.MloptError, match=message) as error:
+        mlopt.compile(text)
+    assert error.value.place is not None and error.value.place.line == line
+
+
+@pytest.mark.parametrize(
+    ("pass_name", "case"),
+    [
+        ("plan-workspaces", 0),
+        ("plan-workspaces", 1),
+        ("assign-buffers", 0),
+        ("assign-buffers", 1),
+        ("convert-kernel-to-memref", 2),
+        ("convert-kernel-to-memref", 3),
+    ],
+)
+def test_a_pass_that_needs_one_block_says_so(pass_name: str, case: int) -> None:
+    text, name, line = BRANCHES[case]
+    context = make_context()
+    module = parse_module(text, context)
+    with pytest.raises(mlopt.MloptError, match=f"'@{name}' has several blocks") as error:
+        load_pass(pass_name)().run(context, module)
+    assert error.value.place is not None and error.value.place.line == line

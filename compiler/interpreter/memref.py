@@ -19,6 +19,7 @@ from mlopt.interpreter.translate import Frame, Program, Value, argument_attribut
 from mlopt.interpreter.views import Region, Slot, View, row_major
 from mlopt.ir.dense import is_dense
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
+from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
 
@@ -55,12 +56,13 @@ class Executable:
         self._inputs: list[tuple[TensorSpec, Slot]] = []
         self._outputs: list[tuple[TensorSpec, Slot]] = []
         self._arena = Region("the arena", 0, np.empty(0, np.uint8))
-        arguments = [self._bind(position) for position in range(len(self._main.body.block.args))]
+        block = only_block(self._main)
+        arguments = [self._bind(position) for position in range(len(block.args))]
         builder = PlanBuilder(self._memory)
         frame = Frame(self._program, builder, self._program.pool(self._main), 0)
-        frame.values.update(zip(self._main.body.block.args, arguments, strict=True))
+        frame.values.update(zip(block.args, arguments, strict=True))
         after = _Poisoner(self._program, self._main, arguments, builder) if poison else None
-        frame.run_block(self._main.body.block, after)
+        frame.run_block(block, after)
         self._plan = builder.plan
         self._poison = poison
         self._lock = threading.Lock()

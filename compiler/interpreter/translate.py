@@ -42,6 +42,7 @@ from mlopt.interpreter.scalar_ops import evaluate_scalar_op
 from mlopt.interpreter.scratch import UNLIMITED, Scratch, aligned
 from mlopt.interpreter.views import Region, View, is_injective, may_overlap, row_major, same_elements
 from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 
 Known = int | float
@@ -119,7 +120,7 @@ def measure(module: ModuleOp, function: func.FuncOp, capacity: int) -> int:
     program = Program(module, Memory(measuring=True))
     scratch = Scratch(program.memory, Region("scratch", 0), 0, capacity)
     values: list[Value] = []
-    for argument in function.body.block.args:
+    for argument in only_block(function).args:
         type_: Attribute = argument.type
         if isinstance(type_, MemRefType):
             name = f"argument {argument.index} of @{function.sym_name.data}"
@@ -198,12 +199,7 @@ class Frame:
 
     def run_function(self, function: func.FuncOp, arguments: Sequence[Value]) -> list[Value]:
         """Translate the body; return what the function returns."""
-        if len(function.body.blocks) != 1:
-            raise UnsupportedError(
-                f"@{function.sym_name.data} has several blocks, expected structured control flow",
-                place=place_of_op(function),
-            )
-        block = function.body.block
+        block = only_block(function)
         self.values.update(zip(block.args, arguments, strict=True))
         return self.run_block(block)
 

@@ -14,7 +14,7 @@ from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.dialects import kernel
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
-from mlopt.ir.functions import find_main
+from mlopt.ir.functions import find_main, only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name, set_name
 from mlopt.passes.convert_kernel_to_memref.bufferizer import Bufferizer
@@ -83,8 +83,7 @@ def _has_tensors(main: func.FuncOp) -> bool:
 def _verify_convertible(main: func.FuncOp) -> None:
     """`@main` is one block, takes and returns tensors only, and all shapes are static."""
     place = place_of_op(main)
-    if main.body.blocks.first is not main.body.blocks.last:
-        raise PassFailure("'@main' must be one block; control flow is scf", place=place)
+    only_block(main)
     for kind, types in (("argument", main.function_type.inputs), ("result", main.function_type.outputs)):
         for i, type in enumerate(types):
             if not isinstance(type, TensorType):

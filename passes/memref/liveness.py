@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 from mlopt.diagnostics import PassFailure
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, effects_of
+from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import Buffer
 
@@ -40,7 +41,7 @@ class Liveness:
     def __init__(self, function: func.FuncOp):
         self._spans: dict[Operation, tuple[int, int]] = {}
         self._allocs: list[memref.AllocOp] = []
-        self.moments = self._number(function.body.block, 0)
+        self.moments = self._number(only_block(function), 0)
 
     def buffers(self, alignment: int) -> list[tuple[memref.AllocOp, Buffer]]:
         """The allocations that are accessed, in program order, each as a buffer for the planner."""

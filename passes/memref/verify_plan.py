@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mlopt.diagnostics import VerifyFailure
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, effects_of
+from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import Buffer, PlanError, check_plan
 
@@ -76,7 +77,7 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
 
 def base_argument(function: func.FuncOp) -> SSAValue | None:
     """The arena of `@main`, or the workspace of another function; None if it has neither."""
-    for argument, attributes in zip(function.body.block.args, function.arg_attrs or (), strict=False):
+    for argument, attributes in zip(only_block(function).args, function.arg_attrs or (), strict=False):
         if ARENA in attributes.data or _WORKSPACE in attributes.data:
             return argument
     return None
@@ -88,7 +89,7 @@ def placed_buffers(function: func.FuncOp, base: SSAValue) -> list[PlacedBuffer]:
     A view that is used in a loop but made outside of it lives through the whole loop.
     """
     walk = _Walk(function, base)
-    walk.block(function.body.block)
+    walk.block(only_block(function))
     return [buffer for buffer in walk.buffers.values() if buffer.first >= 0]
 
 
@@ -233,7 +234,7 @@ def _verify_calls(
 
 def _written_arguments(function: func.FuncOp) -> frozenset[int]:
     """The positions of the arguments that a function writes."""
-    arguments = function.body.block.args
+    arguments = only_block(function).args
     roots = _roots(function, None)
     written = {
         root

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, IntegerA
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from mlopt.ir.functions import only_block
 from mlopt.passes.memref.liveness import WORKSPACE
 
 
@@ -49,7 +50,7 @@ def insert_argument(
 
 def _constants_at_top(function: func.FuncOp, values: Iterable[int]) -> dict[int, SSAValue]:
     """Index constants at the top of the function, in ascending order; those of its body are moved there."""
-    block = function.body.block
+    block = only_block(function)
     present: dict[int, arith.ConstantOp] = {}
     for op in block.ops:
         if (
