@@ -226,6 +226,18 @@ def test_matmul_integer(a_type: type, b_type: type):
     agree("MatMulInteger", a, b[0], None, numbers(b_type, 3))
 
 
+@pytest.mark.parametrize("count", [0, 1, 258, 259, 33025, 33026])
+def test_the_largest_sums_are_exact(count: int):
+    """The counts are those where the type that holds them changes; i32 wraps beyond."""
+    a, b = np.full((2, count), 255, np.uint8), np.full((count, 3), 255, np.uint8)
+    b[:, 1] = 0
+    found = result("MatMulInteger", a, b)
+    wrapped = (count * 255 * 255 + 2**31) % 2**32 - 2**31
+    np.testing.assert_array_equal(found, np.array([[wrapped, 0, wrapped]] * 2, np.int32))
+    found = result("MatMulInteger", a[:, 1:], b[1:], np.uint8(0), np.uint8(254))
+    np.testing.assert_array_equal(found[0], [255 * n * max(count - 1, 0) for n in (1, -254, 1)])
+
+
 def test_matmul_integer_zero_points_of_rows_and_stacks_by_hand():
     a, b = numbers(np.uint8, 2, 3, 4), numbers(np.uint8, 2, 4, 5)
     rows, stacked, columns = numbers(np.uint8, 3), numbers(np.uint8, 2, 3, 1), numbers(np.uint8, 2, 1, 5)

@@ -2,7 +2,8 @@
 
 QuantizeLinear and DequantizeLinear are operations of the graph level; what else there is becomes a formula:
 
-- an integer product (MatMulInteger, ConvInteger) is a matmul or a convolution of i32 numbers, less their zero points;
+- an integer product (MatMulInteger, ConvInteger) is a matmul or a convolution of the numbers less their zero points, in
+  the fastest type that holds every sum exactly (f32, f64; i32 where sums may wrap), and then in i32;
 - a quantized product (QLinearMatMul, QLinearConv, QGemm) is the integer one, times `a_scale * b_scale / y_scale`,
   rounded by a `graph.quantize` of scale 1;
 - other operators on quantized tensors (QLinearAdd, ...) are the operator itself between dequantize and quantize.
@@ -14,10 +15,11 @@ becomes `[c, 1, 1]`), and repeats one per block over the block's elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 from onnx import NodeProto, TensorProto
-from xdsl.dialects.builtin import IntegerType, Signedness, f32, i32
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, f64, i32
 from xdsl.ir import Attribute, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
@@ -147,30 +149,56 @@ def _repeated(node: Node, value: SSAValue, axis: int, count: int, size: int) -> 
 
 @importer("MatMulInteger", since=10)
 def matmul_integer(node: Node) -> SSAValue:
-    """The products of 8-bit numbers less their zero points, in i32."""
+    """The product of 8-bit numbers less their zero points, in i32."""
     a_zero_point, b_zero_point = node.optional(2), node.optional(3)
-    a = _centered(node, node.operand(0), a_zero_point and _of_rows(node, a_zero_point))
-    b = _centered(node, node.operand(1), b_zero_point and _of_columns(node, b_zero_point))
-    return node.add(graph.MatMulOp(a, b)).result
+    return _integer_matmul(
+        *(node, node.operand(0), a_zero_point and _of_rows(node, a_zero_point)),
+        *(node.operand(1), b_zero_point and _of_columns(node, b_zero_point)),
+    )
 
 
 @importer("ConvInteger", since=10)
 def conv_integer(node: Node) -> SSAValue:
     """The convolution of 8-bit numbers less their zero points, in i32; the padding is the input's zero point."""
     x_zero_point, w_zero_point = node.optional(2), node.optional(3)
-    x = _centered(node, node.operand(0), x_zero_point and _number(node, x_zero_point))
-    weight = _centered(
-        node, node.operand(1), w_zero_point and _on_axis(node, w_zero_point, 0, node.rank_of(1))
+    return _integer_conv(
+        *(node, node.operand(0), x_zero_point and _number(node, x_zero_point)),
+        *(node.operand(1), w_zero_point and _on_axis(node, w_zero_point, 0, node.rank_of(1))),
     )
-    return convolution(node, x, weight)
 
 
-def _centered(node: Node, value: SSAValue, zero_point: SSAValue | None) -> SSAValue:
-    """The difference from the zero point in i32."""
-    wide = _cast(node, value, i32)
+def _integer_matmul(
+    node: Node, a: SSAValue, a_zero_point: SSAValue | None, b: SSAValue, b_zero_point: SSAValue | None
+) -> SSAValue:
+    work = _exact_type(prod(shape_of(a)[-1:]))
+    centered = _centered(node, a, a_zero_point, work), _centered(node, b, b_zero_point, work)
+    return _cast(node, node.add(graph.MatMulOp(*centered)).result, i32)
+
+
+def _integer_conv(
+    node: Node, x: SSAValue, x_zero_point: SSAValue | None, weight: SSAValue, w_zero_point: SSAValue | None
+) -> SSAValue:
+    work = _exact_type(prod(shape_of(weight)[1:]))
+    centered = _centered(node, x, x_zero_point, work), _centered(node, weight, w_zero_point, work)
+    return _cast(node, convolution(node, *centered), i32)
+
+
+def _exact_type(count: int) -> Attribute:
+    """The type to sum `count` products in of numbers of up to 8 bits less their zero points, exactly.
+
+    None is larger than 255 * 255, so in any order no sum is larger than `count` times that. f32 has all integers up to
+    2**24, f64 up to 2**53; where i32 wraps, so must the sum.
+    """
+    largest = count * 255 * 255
+    return f32 if largest <= 1 << 24 else f64 if largest < 1 << 31 else i32
+
+
+def _centered(node: Node, value: SSAValue, zero_point: SSAValue | None, element: Attribute) -> SSAValue:
+    """The difference from the zero point in that type."""
+    wide = _cast(node, value, element)
     if zero_point is None:
         return wide
-    return node.add(graph.SubOp(wide, _cast(node, zero_point, i32))).result
+    return node.add(graph.SubOp(wide, _cast(node, zero_point, element))).result
 
 
 # Quantized products
@@ -179,20 +207,26 @@ def _centered(node: Node, value: SSAValue, zero_point: SSAValue | None) -> SSAVa
 @importer("QLinearMatMul", since=10)
 def qlinear_matmul(node: Node) -> SSAValue:
     """Operands a, b and y are three inputs each (y without the numbers): numbers, scale, zero point."""
-    a = _centered(node, node.operand(0), _of_rows(node, node.operand(2)))
-    b = _centered(node, node.operand(3), _of_columns(node, node.operand(5)))
+    total = _integer_matmul(
+        *(node, node.operand(0), _of_rows(node, node.operand(2))),
+        *(node.operand(3), _of_columns(node, node.operand(5))),
+    )
     scales = [_of_rows(node, node.operand(1)), _of_columns(node, node.operand(4))]
     y_scale, y_zero_point = _of_rows(node, node.operand(6)), _of_rows(node, node.operand(7))
-    return _requantized(node, node.add(graph.MatMulOp(a, b)).result, scales, y_scale, y_zero_point)
+    return _requantized(node, total, scales, y_scale, y_zero_point)
 
 
 @importer("QLinearConv", since=10)
 def qlinear_conv(node: Node) -> SSAValue:
     """The bias, in i32, has the scale of the products; the padding is the input's zero point."""
     rank = node.rank_of(3)
-    x = _centered(node, node.operand(0), _number(node, node.operand(2)))
-    weight = _centered(node, node.operand(3), _on_axis(node, node.operand(5), 0, rank))
-    total = convolution(node, x, weight, node.optional(8))
+    total = _integer_conv(
+        *(node, node.operand(0), _number(node, node.operand(2))),
+        *(node.operand(3), _on_axis(node, node.operand(5), 0, rank)),
+    )
+    bias = node.optional(8)
+    if bias is not None:
+        total = node.add(graph.AddOp(total, _on_axis(node, bias, 1, rank))).result
     scales = [_number(node, node.operand(1)), _on_axis(node, node.operand(4), 1, rank)]
     y_scale, y_zero_point = _number(node, node.operand(6)), _number(node, node.operand(7))
     return _requantized(node, total, scales, y_scale, y_zero_point)
@@ -207,8 +241,8 @@ def qgemm(node: Node) -> SSAValue:
         else node.operand(index)
         for index, attribute in ((0, "transA"), (3, "transB"))
     )
-    a = _centered(node, a, _number(node, node.operand(2)))
-    total = node.add(graph.MatMulOp(a, _centered(node, b, _of_columns(node, node.operand(5))))).result
+    a_zero_point, b_zero_point = _number(node, node.operand(2)), _of_columns(node, node.operand(5))
+    total = _integer_matmul(node, a, a_zero_point, b, b_zero_point)
     c, y_scale = node.optional(6), node.optional(7)
     if c is not None:
         total = node.add(graph.AddOp(total, c)).result
