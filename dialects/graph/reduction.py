@@ -125,7 +125,7 @@ class ReduceProdOp(ReductionOp):
 class ArgMaxOp(InferredOp):
     """The position (i64) of the largest element along `axis`; the first NaN if there is one. ONNX ArgMax.
 
-    Of equal elements the first counts, with `select_last` the last. The axis must not be empty.
+    Of equal elements the first counts, with `select_last` the last. The axis must not be empty unless the result is.
 
     ```mlir
     %y = graph.arg_max %x axis = 1 : (tensor<2x3xf32>) -> tensor<2xi64>
@@ -157,9 +157,10 @@ class ArgMaxOp(InferredOp):
         shape = input.get_shape()
         axis = get_int(properties, "axis")
         require_axis(axis, len(shape))
-        if shape[axis] == 0:
+        result = reduced_shape(shape, (axis,), "keepdims" in properties)
+        if shape[axis] == 0 and 0 not in result:
             raise VerifyException(f"expected at least one element along axis {axis}, found {input}")
-        return (TensorType(i64, reduced_shape(shape, (axis,), "keepdims" in properties)),)
+        return (TensorType(i64, result),)
 
 
 def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:

@@ -49,14 +49,15 @@ class Window:
     def positions(self, spatial: Sequence[int], *, ceil_mode: bool = False) -> tuple[int, ...]:
         """How many positions the window takes over a tensor of these spatial sizes.
 
-        With `ceil_mode` a last window may reach beyond the padding, if it starts before the high padding.
+        With `ceil_mode` a last window may reach beyond the padding, if it starts before the high padding; it may be
+        the first one, and larger than the tensor.
         """
         result: list[int] = []
         for size, extent, stride, low, high in zip(
             spatial, self.extent, self.strides, self.low, self.high, strict=True
         ):
             room = size + low + high - extent
-            if room < 0:
+            if room < 0 and not (ceil_mode and room > -stride and size + low > 0):
                 raise VerifyException(
                     f"expected spatial sizes of at least the window's extent {shape_text(self.extent)} "
                     f"with padding, found {shape_text(spatial)}"

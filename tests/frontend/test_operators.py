@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 
+import mlopt
 from mlopt.frontend.onnx import supported_operators
 from tests.frontend.onnx_models import Arrays, assert_close, one_node, run_mlopt, run_onnxruntime
 
@@ -435,3 +436,38 @@ def test_every_form_of_every_operator_is_tested():
     tested = {(one.op_type, max(s for s in forms[one.op_type] if s <= one.opset)) for one in CASES}
     by_hand_only = {("RMSNormalization", 23), ("Reshape", 1), ("BitCast", 26)}
     assert {(op, since) for op, all_forms in forms.items() for since in all_forms} - tested == by_hand_only
+
+
+@pytest.mark.parametrize(
+    ("op_type", "size", "kernel", "stride", "pads", "want"),
+    [
+        ("MaxPool", 2, 3, 2, [0, 0], [2]),
+        ("AveragePool", 2, 3, 2, [0, 0], [1.5]),
+        ("LpPool", 2, 3, 2, [0, 0], [5**0.5]),
+        ("MaxPool", 3, 2, 3, [0, 0], [2]),
+        ("AveragePool", 3, 2, 3, [0, 0], [1.5]),
+        ("LpPool", 3, 2, 3, [0, 0], [5**0.5]),
+        ("MaxPool", 1, 4, 3, [1, 0], [1]),
+    ],
+)
+def test_windows_that_round_up(
+    op_type: str, size: int, kernel: int, stride: int, pads: list[int], want: list[float]
+) -> None:
+    """Windows over 1, 2, ...: the only one may be larger than the operand; none begins behind it. By hand."""
+    x = np.arange(1, size + 1, dtype=np.float32).reshape(1, 1, size)
+    attributes = {"kernel_shape": [kernel], "strides": [stride], "pads": pads, "ceil_mode": 1}
+    model = one_node(op_type, {"x": x}, opset=19, **attributes)
+    for run in (run_mlopt, run_onnxruntime):
+        np.testing.assert_allclose(run(model, {"x": x})["y0"], np.array([[want]]), rtol=1e-6)
+    np.testing.assert_allclose(mlopt.compile(model).run({"x": x})["y0"], np.array([[want]]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+def test_no_positions_along_an_empty_axis(op_type: str) -> None:
+    """There is none to give where the result is empty; onnxruntime accepts it."""
+    x = np.empty((0, 28, 0, 0), np.float32)
+    model = one_node(op_type, {"x": x}, axis=2)
+    want = run_onnxruntime(model, {"x": x})["y0"]
+    assert want.shape == (0, 28, 1, 0)
+    np.testing.assert_array_equal(run_mlopt(model, {"x": x})["y0"], want)
+    np.testing.assert_array_equal(mlopt.compile(model).run({"x": x})["y0"], want)

@@ -59,7 +59,8 @@ def lp_pool(node: Node) -> SSAValue:
     if _ceil_mode(node):
         for axis, (size, extent) in enumerate(zip(spatial, kernel, strict=True)):
             rest = size + pads[axis] + pads[axis + len(kernel)] - window.dilations[axis] * (extent - 1) - 1
-            pads[axis + len(kernel)] += -rest % window.strides[axis]
+            if (rest // window.strides[axis] + 1) * window.strides[axis] < size + pads[axis]:
+                pads[axis + len(kernel)] += -rest % window.strides[axis]
     powers = _absolute_powers(node)
     weight = node.add(graph.ExpandOp(scalar(node, 1), (channels, 1, *kernel))).result
     op = graph.ConvOp(

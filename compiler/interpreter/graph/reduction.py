@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import get_ints
+from mlopt.dialects.graph.base import get_ints, tensor_type
 from mlopt.interpreter.graph.elementwise import divide_toward_zero
 from mlopt.interpreter.graph.registry import Array, evaluates, has_float_elements, highest, lowest, widen
 
@@ -47,6 +47,8 @@ def arg_max(op: graph.ArgMaxOp, x: Array) -> Array:
     (wide,) = widen(op, x)
     axis = op.axis.value.data
     keepdims = op.keepdims is not None
+    if x.size == 0:
+        return np.empty(tensor_type(op.result.type).get_shape(), np.int64)
     if op.select_last is None:
         return np.asarray(np.argmax(wide, axis=axis, keepdims=keepdims), np.int64)
     from_end = np.argmax(np.flip(wide, axis), axis=axis, keepdims=keepdims)
