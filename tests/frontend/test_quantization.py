@@ -386,6 +386,12 @@ def test_shapes_that_do_not_fit(inputs: Sequence[Any], attributes: dict[str, Any
         run_mlopt(proto, given)
 
 
+def test_two_types_for_the_result():
+    proto, given = model("QuantizeLinear", X, f32(1), np.int8(0), output_dtype=TensorProto.UINT8)
+    with pytest.raises(InputError, match="expected output_dtype i8 as the zero point has it, found ui8"):
+        run_mlopt(proto, given)
+
+
 def test_types_without_a_form():
     proto, given = model("QuantizeLinear", X, f32(1), output_dtype=TensorProto.INT4)
     with pytest.raises(UnsupportedError, match="with output_dtype int4"):

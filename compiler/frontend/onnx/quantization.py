@@ -60,11 +60,12 @@ def quantize_linear(node: Node) -> SSAValue:
     scale_type = node.type_of(1).element_type
     if not is_float(scale_type):
         raise node.error(f"a scale {node.type_of(1)} is not supported", UnsupportedError)
-    zero_point = _parameter(node, 2)
+    zero_point, declared = _parameter(node, 2), _type_attribute(node, "output_dtype")
+    target = declared or _UI8
     if zero_point is not None:
         target = tensor_type(zero_point.type).element_type
-    else:
-        target = _type_attribute(node, "output_dtype") or _UI8
+        if declared not in (None, target):
+            raise node.error(f"expected output_dtype {target} as the zero point has it, found {declared}")
     narrow = node.proto.domain == _MICROSOFT or node.opset < _DIVISION_HAS_TYPE_OF_SCALE
     work = _type_attribute(node, "precision") or (
         f32 if narrow and to_numpy_dtype(scale_type).itemsize < 4 else scale_type
