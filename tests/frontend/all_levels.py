@@ -1,4 +1,4 @@
-"""One ONNX model at every level: the importer's text, the reference evaluations, and the engine, against onnxruntime."""
+"""One ONNX model at all levels: the importer's text, the reference evaluations, the engine, against onnxruntime."""
 
 from __future__ import annotations
 

@@ -90,6 +90,8 @@ class _GraphImport:
         # Values that are known at compile time, and those of them that were asked for, with all they come from.
         self.known: dict[SSAValue, np.ndarray | None] = {}
         self.decisive: set[SSAValue] = set()
+        # The blocks of branches and bodies that an attempt has filled, which are let go if it fails.
+        self.attempted: list[Block] = []
         # An initializer that is also an input is a default: an input only if the caller feeds it.
         self.inputs = [
             value for value in model.graph.input if value.name not in initializers or value.name in inputs
@@ -240,13 +242,10 @@ class _GraphImport:
         used = used_names(graph)
         scope = Scope(block or around.block, around.opsets, used, _initializers(graph), around)
         scope.values.update(zip((value.name for value in graph.input), arguments, strict=True))
-        try:
-            with self._inside(scope):
-                return self._import_nodes(graph)
-        except MloptError:
-            if block is not None:
-                block.drop_all_references()  # it may be tried in another way
-            raise
+        if block is not None:
+            self.attempted.append(block)
+        with self._inside(scope):
+            return self._import_nodes(graph)
 
     def expand(
         self, proto: NodeProto, body: FunctionProto, operands: Sequence[SSAValue | None]
@@ -263,12 +262,17 @@ class _GraphImport:
         return [scope.values.get(name) for name in body.output]
 
     def attempt(self, action: Callable[[], _T]) -> _T | MloptError:
-        decisive = set(self.decisive)
+        decisive, outer, self.attempted = set(self.decisive), self.attempted, []
         try:
             return action()
         except MloptError as error:
             self.decisive = decisive
+            for block in self.attempted:
+                block.drop_all_references()
+            self.attempted = []
             return error
+        finally:
+            self.attempted = outer + self.attempted
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         return tensor_array(tensor, self.model.path, self.model.place())
