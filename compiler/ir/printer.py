@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from io import StringIO
 from typing import IO
 
@@ -12,9 +13,10 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    LocationAttr,
     ModuleOp,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 
 from mlopt.ir import dense, memref_syntax
@@ -61,6 +63,7 @@ class MloptPrinter(Printer):
     ):
         super().__init__(stream, print_generic_format=generic, print_debuginfo=debuginfo)
         self.elide_larger_than = elide_larger_than
+        self._texts: dict[Attribute, str] = {}
         self._used_names: set[str] = set()
         self._next_suffix: dict[str, int] = {}
         self._scopes: list[tuple[list[str], dict[str, int]]] = [([], {})]
@@ -141,7 +144,9 @@ class MloptPrinter(Printer):
 
     def print_attribute(self, attribute: Attribute) -> None:
         """Print an attribute or type; constants bit for bit, or elided."""
-        if dense.is_dense(attribute):
+        if _has_many_equal(type(attribute)) and not self.printing_location:
+            self._print_once(attribute)
+        elif dense.is_dense(attribute):
             self.print_dense(attribute)
             self.print_string(" : ")
             self.print_attribute(attribute.type)
@@ -149,6 +154,21 @@ class MloptPrinter(Printer):
             self._print_dense_array(attribute)
         else:
             super().print_attribute(attribute)
+
+    def _print_once(self, attribute: Attribute) -> None:
+        """Print an attribute of which there are many equal ones, from the text that it had the first time.
+
+        Not for a part of a location, which has another text than the same location by itself.
+        """
+        text = self._texts.get(attribute)
+        if text is not None:
+            self.print_content(text)
+            return
+        stream, self.stream = self.stream, StringIO()
+        super().print_attribute(attribute)
+        text = self._texts[attribute] = self.stream.getvalue()
+        self.stream = stream
+        stream.write(text)
 
     def print_dense(self, attribute: DenseIntOrFPElementsAttr) -> None:
         """Print a dense constant without its type."""
@@ -204,6 +224,12 @@ class MloptPrinter(Printer):
         if dense.is_i1(element_type):
             return "true" if value else "false"
         return str(value)
+
+
+@cache
+def _has_many_equal(kind: type[Attribute]) -> bool:
+    """Whether a module has many equal attributes of this kind: types and locations."""
+    return issubclass(kind, TypeAttribute | LocationAttr)
 
 
 def _is_dense_array(attribute: Attribute) -> TypeIs[DenseArrayBase]:
