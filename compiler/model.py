@@ -7,14 +7,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mlopt.compilation import Compilation, compile_model, is_text, load_model
-from mlopt.diagnostics import RunError
-from mlopt.interpreter.memref import Executable, TensorSpec, same_bits
+from mlopt.diagnostics import InputError, RunError
+from mlopt.interpreter.memref import Executable, TensorSpec, require_mapping, same_bits
 from mlopt.options import CompileOptions
 from mlopt.passes.memref.summary import MemorySummary, memory_summary
 from mlopt.passes.pipelines import Level
@@ -34,8 +35,9 @@ _Key = tuple[_Shapes, tuple[tuple[str, bytes], ...]]
 class Model:
     """A compiled model.
 
-    It is compiled for static shapes, and for the values of inputs that decide shapes. When `run` meets others, and the
-    model's own dimensions are symbolic, another version is compiled for them and kept. A model may be used from several
+    It is compiled for static shapes, for the values of inputs that decide shapes, and for the inputs that are given of
+    those that have a value in the model. When `run` meets others, and the model's own dimensions are symbolic, another
+    version is compiled for them and kept. A model may be used from several
     threads, but not by two at the same time: the second concurrent `run` raises `RunError`.
     """
 
@@ -84,9 +86,11 @@ class Model:
     ) -> dict[str, np.ndarray]:
         """Run the model; return its outputs by name.
 
+        An input that the model gives a value (an initializer of the same name) may be left out or given.
         `out` may give arrays to write outputs into. Raises `InputError` for an input that is missing, not known, or of
         another dtype or shape than the model takes.
         """
+        require_mapping(inputs, "inputs")
         if not self._lock.acquire(blocking=False):
             raise RunError("this model is already running; a model serves one run at a time")
         try:
@@ -121,7 +125,7 @@ class Model:
         return self._add_version(_Version(load_model(self._source, options, inputs=inputs), options.poison))
 
     def _can_specialise(self, inputs: Mapping[str, np.ndarray]) -> bool:
-        """Whether only extents and deciding values differ from what is compiled.
+        """Whether only extents, deciding values and inputs with a value of their own differ from what is compiled.
 
         Anything else is for `Executable.run` to refuse.
         """
@@ -130,10 +134,24 @@ class Model:
         ):
             return False
         specs = {spec.name: spec for spec in self.inputs}
-        return specs.keys() == inputs.keys() and all(
+        if specs.keys() != inputs.keys():
+            missing = specs.keys() - inputs.keys() - self._default_inputs
+            if missing:
+                found = ", ".join(f'"{name}"' for name in inputs) or "none"
+                raise InputError(f'input "{min(missing)}" is missing; found {found}')
+            if not inputs.keys() - specs.keys() <= self._default_inputs:
+                return False
+        return all(
             np.asarray(array).dtype == specs[name].dtype and np.ndim(array) == len(specs[name].shape)
             for name, array in inputs.items()
+            if name in specs
         )
+
+    @cached_property
+    def _default_inputs(self) -> frozenset[str]:
+        from mlopt.frontend.onnx import default_inputs  # which brings in onnx: see load_model
+
+        return default_inputs(self._source)
 
     def _add_version(self, version: _Version) -> _Version:
         self._versions[version.key] = version
@@ -182,6 +200,12 @@ def compile(
     dimensions their values; `inputs` gives them by example. Raises `MloptError` with the message that the command line
     would print.
     """
+    if not isinstance(model, str | Path) and type(model).__name__ != "ModelProto":  # onnx may not be loaded
+        raise InputError(
+            f"expected a path, MLIR text or a ModelProto as the model, found {type(model).__name__}"
+        )
+    if inputs is not None:
+        require_mapping(inputs, "inputs")
     options = options or CompileOptions()
     if dims:
         options = replace(options, dims={**options.dims, **dims})

@@ -397,3 +397,66 @@ def test_an_index_out_of_bounds_names_its_node(
     with pytest.raises(mlopt.MloptError, match=message) as error:
         mlopt.compile(constant, options=options).run({"x": arrays["x"]})
     assert error.value.place is not None and error.value.place.node == "take_j"
+
+
+def doubled(extent: int | str) -> onnx.ModelProto:
+    """y = x * (c + c), where the input c is 2 unless it is fed."""
+    float_ = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["c", "c"], ["d"]), helper.make_node("Mul", ["x", "d"], ["y"])],
+        "g",
+        [
+            helper.make_tensor_value_info("x", float_, [extent]),
+            helper.make_tensor_value_info("c", float_, [1]),
+        ],
+        [helper.make_tensor_value_info("y", float_, [extent])],
+        [onnx.numpy_helper.from_array(np.array([2], np.float32), "c")],
+    )
+    return helper.make_model(graph, ir_version=8)
+
+
+@pytest.mark.parametrize("extent", [1, "n"])
+@pytest.mark.parametrize("fed_at_compile_time", [False, True])
+def test_an_input_with_a_value_of_its_own_may_be_fed(extent: int | str, fed_at_compile_time: bool) -> None:
+    """3 * (5 + 5) is 30, and without c 3 * (2 + 2) is 12, whatever the model was compiled for first."""
+    x, c = np.array([3], np.float32), np.array([5], np.float32)
+    model = mlopt.compile(doubled(extent), inputs={"x": x, "c": c} if fed_at_compile_time else {"x": x})
+    for _ in range(2):
+        assert model.run({"x": x, "c": c})["y"] == 30
+        assert model.run({"x": x})["y"] == 12
+    with pytest.raises(mlopt.InputError, match='input "x" is missing'):
+        model.run({"c": c})
+    with pytest.raises(mlopt.InputError, match='there is no input "d"'):
+        model.run({"x": x, "d": c})
+    with pytest.raises(mlopt.InputError):
+        model.run({"x": x, "c": c.astype(np.float64)})
+    with pytest.raises(mlopt.InputError):
+        model.run({"x": x, "c": np.ones((2, 2), np.float32)})
+
+
+def test_mlopt_run_feeds_an_input_with_a_value_of_its_own(tmp_path: Path) -> None:
+    onnx.save(doubled("n"), tmp_path / "m.onnx")
+    for arrays, want in (({"x": [3], "c": [5]}, 30), ({"x": [3]}, 12)):
+        np.savez(tmp_path / "in.npz", **{name: np.array(a, np.float32) for name, a in arrays.items()})
+        files = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz"), "-q"]
+        assert main(["run", str(tmp_path / "m.onnx"), *files]) == 0
+        assert np.load(tmp_path / "out.npz")["y"] == want
+
+
+@pytest.mark.parametrize("model", [None, b"bytes", 3, ["m.onnx"]])
+def test_what_is_no_model(model: object) -> None:
+    with pytest.raises(mlopt.InputError, match=f"as the model, found {type(model).__name__}"):
+        mlopt.compile(model)  # pyright: ignore[reportArgumentType] (wrong on purpose)
+
+
+def test_what_are_no_arrays_by_name() -> None:
+    model = mlopt.compile(classifier(), dims={"batch": 5})
+    for inputs in (None, [batch_of(5)], batch_of(5)):
+        with pytest.raises(mlopt.InputError, match="expected inputs as arrays by name"):
+            model.run(inputs)  # pyright: ignore[reportArgumentType] (wrong on purpose)
+    with pytest.raises(mlopt.InputError, match="expected inputs as arrays by name"):
+        mlopt.compile(classifier(), inputs=[batch_of(5)])  # pyright: ignore[reportArgumentType] (wrong on purpose)
+    with pytest.raises(mlopt.InputError, match="expected out as arrays by name"):
+        model.run({"x": batch_of(5)}, out=[1])  # pyright: ignore[reportArgumentType] (wrong on purpose)
+    with pytest.raises(mlopt.InputError, match='output "y" is of type list, expected a numpy array'):
+        model.run({"x": batch_of(5)}, out={"y": [0.0]})  # pyright: ignore[reportArgumentType] (wrong on purpose)

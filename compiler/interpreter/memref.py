@@ -107,6 +107,9 @@ class Executable:
         Raises `InputError` for arrays that do not fit the interface, and `RunError` when another run of this session
         is going on, or when the model itself stops (an assertion, an index out of bounds).
         """
+        require_mapping(inputs, "inputs")
+        if out is not None:
+            require_mapping(out, "out")
         if not self._lock.acquire(blocking=False):
             raise RunError("this session is already running; a session serves one run at a time")
         try:
@@ -217,6 +220,7 @@ class Executable:
                 results.append(np.empty(spec.shape, spec.dtype))
                 continue
             array = out[spec.name]
+            _require_array(array, spec)
             _check(array, spec, "output")
             flags = array.flags
             if not (flags.c_contiguous and flags.aligned and flags.writeable and array.dtype.isnative):
@@ -233,6 +237,19 @@ def same_bits(array: np.ndarray, required: np.ndarray) -> bool:
     """Whether an array has the shape and the bits of `required`, in any byte order: NaN is NaN, -0 is not 0."""
     native = array.astype(required.dtype, copy=False)
     return native.shape == required.shape and native.tobytes() == required.tobytes()
+
+
+def require_mapping(arrays: object, what: str) -> None:
+    """`InputError` unless arrays are given by name."""
+    if not isinstance(arrays, Mapping):
+        raise InputError(f"expected {what} as arrays by name, found {type(arrays).__name__}")
+
+
+def _require_array(array: object, spec: TensorSpec) -> None:
+    if not isinstance(array, np.ndarray):
+        raise InputError(
+            f'output "{spec.name}" is of type {type(array).__name__}, expected a numpy array to write to'
+        )
 
 
 def _check(array: np.ndarray, spec: TensorSpec, what: str) -> None:

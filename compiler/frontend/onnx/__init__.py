@@ -82,8 +82,15 @@ def import_model(
     return import_onnx(source, ctx, dims or {}, inputs or {})
 
 
+def default_inputs(source: str | Path | ModelProto) -> frozenset[str]:
+    """The names of inputs that are initializers too: a caller may feed them, or leave them at their values."""
+    graph = read_model(source).graph
+    return frozenset(value.name for value in graph.input) & {tensor.name for tensor in graph.initializer}
+
+
 __all__ = [
     "Unsupported",
+    "default_inputs",
     "find_unsupported",
     "import_model",
     "read_model",
