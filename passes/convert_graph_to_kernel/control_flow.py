@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import tensor
 from xdsl.ir import Operation
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlopt.dialects import kernel
 from mlopt.dialects.graph.base import tensor_type
@@ -22,6 +22,8 @@ def fill_single_elements(root: Operation) -> bool:
         empty = tensor.EmptyOp([], signless_type(tensor_type(op.result.type)))
         fill = kernel.FillOp(op.elements[0], empty.tensor)
         empty.location = fill.location = op.location
+        Rewriter.insert_op([empty, fill], InsertPoint.before(op))
         copy_name(op.result, fill.results[0])
-        Rewriter.replace_op(op, [empty, fill])
+        op.result.replace_all_uses_with(fill.results[0])
+        Rewriter.erase_op(op)
     return bool(made)

@@ -289,6 +289,26 @@ def test_an_initializer_that_is_first_used_in_a_body_serves_outside_too() -> Non
     check_all_levels(model_from(text), {"x": f32(1, 1), "n": np.array(2)}, want, mlir=False)
 
 
+def nested(depth: int, innermost: str) -> str:
+    """Loops of two trips in each other, around one node."""
+    text = innermost
+    for level in range(depth):
+        text = f"""
+        r{level} = Loop(n, "", x) <
+          body = b{level} (int64 i{level}, bool c{level}, float[3] a{level}) => (bool c{level}, float[3] s{level}) {{
+            {text}
+            s{level} = Identity(a{level})
+          }}
+        >"""
+    return f"g (float[3] x) => (float[3] y) {{ n = Constant<value = int64 {{2}}>() {text} y = Identity(x) }}"
+
+
+def test_nested_loops_that_can_not_be_imported_take_no_exponential_time() -> None:
+    """Each level is tried as a loop and trip by trip: 2 ** 20 imports of the node that fails."""
+    with pytest.raises(InputError, match="expected a result of 3 elements"):
+        mlopt.compile(model_from(nested(20, "k = Constant<value = int64[1] {5}>() q = Reshape(x, k)")))
+
+
 # Scan.
 
 RUNNING_SUM = """

@@ -55,6 +55,12 @@ _MAX_BYTES = 2**62  # figures are 64-bit integers
 _SMALL = 64
 """Elements: constants of no more stand in the IR, and computed values of no more are evaluated on demand."""
 
+_MAX_INLINED = 1 << 16
+"""Nodes of branches and bodies imported in place of their node: nested loops, trip by trip, could make any number."""
+
+_MAX_FAILED_ATTEMPTS = 256
+"""Nested branches and bodies that are tried in several ways could take exponential time."""
+
 _T = TypeVar("_T")
 
 
@@ -92,6 +98,7 @@ class _GraphImport:
         self.decisive: set[SSAValue] = set()
         # The blocks of branches and bodies that an attempt has filled, which are let go if it fails.
         self.attempted: list[Block] = []
+        self.failed_attempts = self.inlined = 0
         # An initializer that is also an input is a default: an input only if the caller feeds it.
         self.inputs = [
             value for value in model.graph.input if value.name not in initializers or value.name in inputs
@@ -244,6 +251,11 @@ class _GraphImport:
         scope.values.update(zip((value.name for value in graph.input), arguments, strict=True))
         if block is not None:
             self.attempted.append(block)
+        else:
+            self.inlined += len(graph.node)
+        if self.inlined > _MAX_INLINED:
+            message = f"branches and bodies make more than {_MAX_INLINED} nodes when each trip is imported"
+            raise UnsupportedError(message, place=self.model.place())
         with self._inside(scope):
             return self._import_nodes(graph)
 
@@ -266,6 +278,9 @@ class _GraphImport:
         try:
             return action()
         except MloptError as error:
+            self.failed_attempts += 1
+            if self.failed_attempts > _MAX_FAILED_ATTEMPTS:
+                raise
             self.decisive = decisive
             for block in self.attempted:
                 block.drop_all_references()
