@@ -12,6 +12,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     ModuleOp,
+    NoneAttr,
+    StridedLayoutAttr,
     StringAttr,
     TensorType,
 )
@@ -43,6 +45,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     """Raise `InputError` for an interface that no caller could use (`VerifyFailure` for branches).
 
     - Every function is one block.
+    - All arguments are tensors, or all of them buffers (memref), whole and in row-major order.
     - Names of inputs, and of outputs, are distinct strings.
     - There is at most one arena, of bytes; what lies in memory is an argument and no result.
     - `mlopt.dtype` gives a whole number its sign, and nothing else.
@@ -55,6 +58,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     results = result_attributes(main)
     _check_names(main, (*_named(arguments, _ARGUMENT_NAMES), *_named(results, _RESULT_NAMES)))
     types = (*main.function_type.inputs, *main.function_type.outputs)
+    _check_types(main)
     for type_, attributes in zip(types, (*arguments, *results), strict=True):
         _check_dtype(main, type_, attributes)
     arenas = [
@@ -97,6 +101,41 @@ def _check_names(main: FuncOp, named: Sequence[tuple[str, Attribute]]) -> None:
         if (kind, name.data) in seen:
             raise InputError(f"the function @main has two {kind}s '{name.data}'", place=place_of_op(main))
         seen.add((kind, name.data))
+
+
+def _check_types(main: FuncOp) -> None:
+    inputs, outputs = main.function_type.inputs.data, main.function_type.outputs.data
+    in_memory = any(type_.name in ("memref", "unranked_memref") for type_ in inputs)
+    what = "a memref of static shape in row-major order" if in_memory else "a tensor of static shape"
+    for kind, types in (("argument", inputs), ("result", outputs)):
+        for position, type_ in enumerate(types):
+            fits = _is_row_major(type_) if in_memory else _is_plain_tensor(type_)
+            if not fits and not (in_memory and kind == "result"):
+                raise InputError(
+                    f"{kind} {position} of @main has the type {type_}, expected {what}",
+                    place=place_of_op(main),
+                )
+
+
+def _is_plain_tensor(type_: Attribute) -> bool:
+    return isinstance(type_, TensorType) and type_.has_static_shape() and isinstance(type_.encoding, NoneAttr)
+
+
+def _is_row_major(type_: Attribute) -> bool:
+    """Whether the elements of a buffer lie without gaps from its start, the last index fastest."""
+    if not isinstance(type_, MemRefType) or not type_.has_static_shape():
+        return False
+    if isinstance(type_.layout, NoneAttr):
+        return True
+    strides = type_.get_strides()
+    if strides is None or not isinstance(type_.layout, StridedLayoutAttr):
+        return False
+    step = 1
+    for extent, stride in zip(reversed(type_.get_shape()), reversed(strides), strict=True):
+        if extent != 1 and stride != step:
+            return False
+        step *= extent
+    return type_.layout.get_offset() == 0
 
 
 def _check_dtype(main: FuncOp, type_: Attribute, attributes: dict[str, Attribute]) -> None:

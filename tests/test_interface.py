@@ -148,3 +148,56 @@ def test_a_pass_that_needs_one_block_says_so(pass_name: str, case: int) -> None:
     with pytest.raises(mlopt.MloptError, match=f"'@{name}' has several blocks") as error:
         load_pass(pass_name)().run(context, module)
     assert error.value.place is not None and error.value.place.line == line
+
+
+IN_MEMORY = """func.func @main(%x: {type} {{mlopt.input = "x"}}, %y: memref<8xf32> {{mlopt.output = "y"}}) {{
+  return
+}}
+"""
+VALUES = """func.func @main(%x: {type}) -> {type} {{
+  return %x : {type}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "type_", ["f32", "vector<4xf32>", 'tensor<4xf32, "sparse">', "tensor<*xf32>", "index"]
+)
+def test_values_that_are_no_plain_tensors_are_named(type_: str) -> None:
+    with pytest.raises(mlopt.InputError) as error:
+        mlopt.compile(VALUES.format(type=type_))
+    assert "argument 0 of @main has the type" in error.value.message
+    assert error.value.message.endswith("expected a tensor of static shape")
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "f32",
+        "memref<*xf32>",
+        "memref<?xf32>",
+        "tensor<4xf32>",
+        "memref<2x3xf32, strided<[1, 2]>>",
+        "memref<2x3xf32, strided<[4, 1]>>",
+        "memref<2x3xf32, strided<[3, 1], offset: 3>>",
+        "memref<2x3xf32, strided<[3, 1], offset: ?>>",
+        "memref<2x3xf32, affine_map<(d0, d1) -> (d1, d0)>>",
+    ],
+)
+def test_buffers_that_are_not_whole_in_row_major_order_are_named(type_: str) -> None:
+    """A caller's array is bytes in row-major order; a buffer with other strides would read others of them."""
+    with pytest.raises(mlopt.InputError) as error:
+        mlopt.compile(IN_MEMORY.format(type=type_))
+    assert "argument 0 of @main has the type" in error.value.message
+    assert error.value.message.endswith("expected a memref of static shape in row-major order")
+
+
+def test_strides_that_say_row_major() -> None:
+    t = "memref<2x1x3xf32, strided<[3, 7, 1]>>"
+    text = f"""func.func @main(%x: {t} {{mlopt.input = "x"}}, %y: memref<2x1x3xf32> {{mlopt.output = "y"}}) {{
+  memref.copy %x, %y : {t} to memref<2x1x3xf32>
+  return
+}}
+"""
+    x = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    np.testing.assert_array_equal(mlopt.compile(text).run({"x": x})["y"], x)
