@@ -309,6 +309,58 @@ def test_nested_loops_that_can_not_be_imported_take_no_exponential_time() -> Non
         mlopt.compile(model_from(nested(20, "k = Constant<value = int64[1] {5}>() q = Reshape(x, k)")))
 
 
+def test_unsigned_integers_and_booleans_are_carried() -> None:
+    """x + x + x in 8 bits, and an odd number of negations."""
+    text = """
+    g (uint8[3] x, int64 n, bool go) => (uint8[3] y, uint8[2, 3] ys, bool[3] z) {
+      two = Constant<value = int64 {2}>()
+      y, ys = Loop(two, go, x) <body = b (int64 i, bool c, uint8[3] a) => (bool c, uint8[3] an, uint8[3] o) {
+        an = Add(a, x)
+        o = Identity(an)
+      }>
+      f = Cast<to = 9>(x)
+      z = Loop(n, "", f) <body = n (int64 j, bool d, bool[3] p) => (bool d, bool[3] q) { q = Not(p) }>
+    }"""
+    x = np.array([200, 1, 0], np.uint8)
+    want = {"y": x + x + x, "ys": np.stack([x + x, x + x + x]), "z": x == 0}
+    check_all_levels(model_from(text), {"x": x, "n": np.array(3), "go": np.array(True)}, want)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 2, 5])
+def test_carried_tensors_that_begin_as_the_same(trips: int) -> None:
+    """One input begins two of them, an initializer another, and a body's output is captured."""
+    text = """
+    g (float16[3] x, int64 n) => (float16[3] y, float16[3] z, float16[3] w) <float16[3] k = {1, 2, 3}> {
+      y, z, w = Loop(n, "", x, x, k) <
+        body = b (int64 i, bool c, float16[3] p, float16[3] q, float16[3] r)
+            => (bool c, float16[3] r2, float16[3] x2, float16[3] s) {
+          r2 = Identity(r)
+          x2 = Identity(x)
+          s = Add(p, q)
+        }
+      >
+    }"""
+    inputs = {"x": np.array([0.5, 1, 2], np.float16), "n": np.array(trips)}
+    check_all_levels(model_from(text), inputs, mlir=trips == 5)
+
+
+@pytest.mark.parametrize("going", [True, False])
+def test_counts_and_conditions_of_rank_one(going: bool) -> None:
+    text = """
+    g (float[3] x, int64[1] n, bool[1] c) => (float[3] y, float[3] z) {
+      y = Loop(n, c, x) <body = b (int64[1] i, bool[1] d, float[3] a) => (bool[1] d, float[3] an) {
+        an = Add(a, x)
+      }>
+      z = If(c) <
+        then_branch = t () => (float[3] r) { r = Neg(x) },
+        else_branch = e () => (float[3] s) { s = Identity(y) }
+      >
+    }"""
+    want = {"y": X * (4 if going else 1), "z": X * (-1 if going else 1)}
+    inputs = {"x": X, "n": np.array([3]), "c": np.array([going])}
+    check_all_levels(model_from(text), inputs, want, mlir=False)
+
+
 # Scan.
 
 RUNNING_SUM = """
