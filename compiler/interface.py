@@ -106,7 +106,7 @@ def _check_names(main: FuncOp, named: Sequence[tuple[str, Attribute]]) -> None:
 def _check_types(main: FuncOp) -> None:
     inputs, outputs = main.function_type.inputs.data, main.function_type.outputs.data
     in_memory = any(type_.name in ("memref", "unranked_memref") for type_ in inputs)
-    what = "a memref of static shape in row-major order" if in_memory else "a tensor of static shape"
+    what = "a memref of static shape in row-major order" if in_memory else "a tensor"
     for kind, types in (("argument", inputs), ("result", outputs)):
         for position, type_ in enumerate(types):
             fits = _is_row_major(type_) if in_memory else _is_plain_tensor(type_)
@@ -118,7 +118,7 @@ def _check_types(main: FuncOp) -> None:
 
 
 def _is_plain_tensor(type_: Attribute) -> bool:
-    return isinstance(type_, TensorType) and type_.has_static_shape() and isinstance(type_.encoding, NoneAttr)
+    return isinstance(type_, TensorType) and isinstance(type_.encoding, NoneAttr)
 
 
 def _is_row_major(type_: Attribute) -> bool:

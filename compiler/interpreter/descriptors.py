@@ -149,6 +149,13 @@ def subview(
     steps = _known(op, _mixed(op.static_strides.get_values(), dynamic[2]), "strides")
     view = source.view
     strides = tuple(step * stride for step, stride in zip(steps, view.strides, strict=True))
+    for axis, (extent, offset, size, step) in enumerate(zip(view.shape, offsets, sizes, steps, strict=True)):
+        if not isinstance(offset, View) and (offset < 0 or (size and offset + (size - 1) * step >= extent)):
+            raise VerifyFailure(
+                f"'{op.name}' takes {size} elements from {offset} on with stride {step} along axis {axis}, "
+                f"which has {extent}",
+                place=place_of_op(op),
+            )
     limits = [
         extent - (size - 1) * step if size else extent + 1
         for extent, size, step in zip(view.shape, sizes, steps, strict=True)

@@ -59,7 +59,7 @@ class Executable:
         block = only_block(self._main)
         arguments = [self._bind(position) for position in range(len(block.args))]
         builder = PlanBuilder(self._memory)
-        frame = Frame(self._program, builder, self._program.pool(self._main), 0)
+        frame = Frame(self._program, builder, self._program.pool(self._main), (self._main,))
         frame.values.update(zip(block.args, arguments, strict=True))
         after = _Poisoner(self._program, self._main, arguments, builder) if poison else None
         frame.run_block(block, after)
@@ -149,7 +149,7 @@ class Executable:
             return attribute.data if isinstance(attribute, StringAttr) else None
 
         if argument_attribute(main, position, "mlopt.arena") is not None:
-            self._arena = Region("the arena", nbytes, aligned_bytes(nbytes))
+            self._arena = Region("the arena", nbytes, _allocated(main, nbytes))
             return whole(View(self._arena, 0, shape, strides, dtype))
         if (name := text("mlopt.weight")) is not None:
             return whole(View(self._weight(name, type_), 0, shape, strides, dtype))
@@ -239,6 +239,13 @@ def same_bits(array: np.ndarray, required: np.ndarray) -> bool:
     return native.shape == required.shape and native.tobytes() == required.tobytes()
 
 
+def _allocated(main: FuncOp, nbytes: int) -> np.ndarray:
+    try:
+        return aligned_bytes(nbytes)
+    except MemoryError:
+        raise RunError(f"out of memory: the arena takes {nbytes} bytes", place=place_of_op(main)) from None
+
+
 def require_mapping(arrays: object, what: str) -> None:
     """`InputError` unless arrays are given by name."""
     if not isinstance(arrays, Mapping):
@@ -273,7 +280,7 @@ class _Poisoner:
     """
 
     def __init__(self, program: Program, main: FuncOp, arguments: Sequence[Value], builder: PlanBuilder):
-        frame = Frame(program, builder, program.pool(main), 0)
+        frame = Frame(program, builder, program.pool(main), (main,))
         with program.memory.dry():
             frame.run_function(main, arguments)
         extents: dict[SSAValue, Interval] = {}

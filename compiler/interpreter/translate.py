@@ -128,7 +128,7 @@ def measure(module: ModuleOp, function: func.FuncOp, capacity: int) -> int:
             values.append(whole(argument_view(function, memref_, name)))
         else:
             values.append(program.memory.cell(to_numpy_dtype(type_)))
-    Frame(program, PlanBuilder(program.memory), scratch, 0).run_function(function, values)
+    Frame(program, PlanBuilder(program.memory), scratch, (function,)).run_function(function, values)
     return scratch.peak
 
 
@@ -145,14 +145,19 @@ def argument_view(op: Operation, type_: MemRefType, name: str) -> View:
 
 
 class Frame:
-    """One function with its arguments bound: the values of its SSA names, its scratch, the plan being made."""
+    """One function with its arguments bound: the values of its SSA names, its scratch, the plan being made.
 
-    def __init__(self, program: Program, builder: PlanBuilder, scratch: Scratch, depth: int):
+    `calls` are the functions that are being called, outermost first; the last one is this function.
+    """
+
+    def __init__(
+        self, program: Program, builder: PlanBuilder, scratch: Scratch, calls: tuple[func.FuncOp, ...]
+    ):
         self.program = program
         self.builder = builder
         self.scratch = scratch
         self.values: dict[SSAValue, Value] = {}
-        self._depth = depth
+        self._calls = calls
         self._fills: list[tuple[View, Known]] = []
 
     # Values
@@ -356,10 +361,14 @@ class Frame:
         if function.is_declaration:
             self._call_runtime(op, name, arguments)
             return
-        if self._depth >= _DEEPEST_CALL:
+        if function in self._calls:
+            raise UnsupportedError(
+                f"@{name} is called while it runs: recursion is not supported", place=place_of_op(op)
+            )
+        if len(self._calls) > _DEEPEST_CALL:
             raise UnsupportedError(f"calls are nested deeper than {_DEEPEST_CALL}", place=place_of_op(op))
         scratch = self._scratch_of(function, arguments)
-        frame = Frame(self.program, self.builder, scratch, self._depth + 1)
+        frame = Frame(self.program, self.builder, scratch, (*self._calls, function))
         outer, self.builder.site = self.builder.site, op.location
         self.values.update(zip(op.results, frame.run_function(function, arguments), strict=True))
         self.builder.site = outer

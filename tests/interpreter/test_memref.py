@@ -672,7 +672,7 @@ linalg.fill ins(%v : f32) outs(%s : {row})
         (
             f"%s = memref.subview %x[2, 0] [3, 8] [1, 1] : {T} to memref<3x8xf32, strided<[8, 1], offset: 16>>",
             VerifyFailure,
-            "has the index 2, expected 0 to 1",
+            "takes 3 elements from 2 on with stride 1 along axis 0, which has 4",
         ),
         ("func.call @mlopt_rt_none() : () -> ()", UnsupportedError, "no run-time function"),
     ],
@@ -696,3 +696,52 @@ def test_runtime_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(
         run(loop_module(body, functions=functions), {"x": X, "n": np.array(0)})["y"], 2 * X[::-1]
     )
+
+
+def test_recursion_is_an_error_at_the_call() -> None:
+    """Directly, and through another function."""
+    for first, second in (("f", "f"), ("g", "f")):
+        functions = "".join(
+            f"func.func private @{name}(%x: {T}, %y: {T}) {{\n"
+            f"func.call @{callee}(%x, %y) : ({T}, {T}) -> ()\nreturn\n}}\n"
+            for name, callee in {"f": first, "g": second}.items()
+        )
+        text = module(
+            f"func.call @f(%x, %y) : ({T}, {T}) -> ()",
+            inputs={"x": T},
+            outputs={"y": T},
+            functions=functions,
+        )
+        with pytest.raises(UnsupportedError, match="@f is called while it runs: recursion") as error:
+            load(text)
+        assert error.value.place is not None and error.value.place.line is not None
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "stride", "fits"),
+    [(6, 2, 1, True), (6, 4, 1, False), (0, 4, 3, False), (1, 3, 3, True)],
+)
+def test_a_subview_out_of_bounds_is_said_in_its_own_terms(
+    offset: int, size: int, stride: int, fits: bool
+) -> None:
+    view = f"memref<{size}xf32, strided<[{stride}], offset: {offset}>>"
+    text = module(
+        f"%s = memref.subview %x[{offset}] [{size}] [{stride}] : memref<8xf32> to {view}\n"
+        f"memref.copy %s, %y : {view} to memref<{size}xf32>",
+        inputs={"x": "memref<8xf32>"},
+        outputs={"y": f"memref<{size}xf32>"},
+    )
+    if fits:
+        x = np.arange(8, dtype=np.float32)
+        np.testing.assert_array_equal(run(text, {"x": x})["y"], x[offset::stride][:size])
+        return
+    message = f"takes {size} elements from {offset} on with stride {stride} along axis 0, which has 8"
+    with pytest.raises(VerifyFailure, match=message):
+        load(text)
+
+
+def test_an_arena_that_is_too_large_is_an_error_that_names_its_size() -> None:
+    size = 2**61
+    with pytest.raises(RunError, match=f"out of memory: the arena takes {size} bytes") as error:
+        load(module("", arena=size))
+    assert error.value.place is not None and error.value.place.line == 1
