@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from mlopt.diagnostics import InputError, Place
+from mlopt.diagnostics import Diagnostic, InputError, Place, Severity, VerifyFailure
 from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes, check_interface
 from mlopt.ir.context import CompilerContext
@@ -25,6 +25,7 @@ from mlopt.ir.printer import print_module
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module
 from mlopt.options import CompileOptions
+from mlopt.passes.memref.verify_plan import verify_plan
 from mlopt.passes.pipelines import (
     LEVELS,
     Level,
@@ -152,7 +153,9 @@ def compile_model(
                 place=Place(compilation.source),
             )
         while True:
-            if not (level == "memref" and is_planned(module)):
+            if level == "memref" and is_planned(module):
+                _warn_of_overlaps(compilation)
+            else:
                 passes = _pipeline_of(phase_passes(level, options.pipeline))
                 _run(compilation, passes, instrumentations, verify_each=False)
             compilation.levels[level] = module
@@ -179,6 +182,15 @@ def level_of(module: ModuleOp) -> Level:
         any(type.name == "tensor" for type in main.function_type.inputs) or main.function_type.outputs.data
     )
     return "graph" if tensors else "memref"
+
+
+def _warn_of_overlaps(compilation: Compilation) -> None:
+    """A plan from a file is run as it is printed; one in which buffers get in each other's way is warned of."""
+    try:
+        verify_plan(compilation.module)
+    except VerifyFailure as error:
+        message = f"the memory plan is not safe, the results may be wrong: {error.message}"
+        compilation.ctx.warnings.append(Diagnostic(Severity.WARNING, message, error.place))
 
 
 def is_planned(module: ModuleOp) -> bool:

@@ -460,3 +460,26 @@ def test_what_are_no_arrays_by_name() -> None:
         model.run({"x": batch_of(5)}, out=[1])  # pyright: ignore[reportArgumentType] (wrong on purpose)
     with pytest.raises(mlopt.InputError, match='output "y" is of type list, expected a numpy array'):
         model.run({"x": batch_of(5)}, out={"y": [0.0]})  # pyright: ignore[reportArgumentType] (wrong on purpose)
+
+
+def test_a_plan_edited_to_overlap_runs_with_a_warning() -> None:
+    """The text is executed as printed, and the user is told that two live buffers share bytes."""
+    text = """
+      func.func @main(%arena: memref<128xi8> {mlopt.arena}, %x: memref<4xf32> {mlopt.input = "x"},
+                      %y: memref<4xf32> {mlopt.output = "y"}) {
+        %c0 = arith.constant 0 : index
+        %c64 = arith.constant 64 : index
+        %a = memref.view %arena[%c0][] : memref<128xi8> to memref<4xf32>
+        %b = memref.view %arena[%c64][] : memref<128xi8> to memref<4xf32>
+        linalg.copy ins(%x : memref<4xf32>) outs(%a : memref<4xf32>)
+        linalg.fill ins(%f : f32) outs(%b : memref<4xf32>)
+        linalg.add ins(%a, %b : memref<4xf32>, memref<4xf32>) outs(%y : memref<4xf32>)
+        func.return
+      }""".replace("%c0 = ", "%f = arith.constant 1.0 : f32\n%c0 = ", 1)
+    x = np.arange(4, dtype=np.float32)
+    safe, edited = mlopt.compile(text), mlopt.compile(text.replace("%arena[%c64]", "%arena[%c0]"))
+    assert not safe.compilation.ctx.warnings
+    (warning,) = edited.compilation.ctx.warnings
+    assert "the memory plan is not safe" in warning.message and "overlap" in warning.message
+    np.testing.assert_array_equal(safe.run({"x": x})["y"], x + 1)
+    np.testing.assert_array_equal(edited.run({"x": x})["y"], [2, 2, 2, 2])

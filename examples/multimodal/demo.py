@@ -30,6 +30,7 @@ from mlopt.dialects.kernel import LaunchOp
 from mlopt.files import write_text
 from mlopt.ir.locations import node_names
 from mlopt.options import apply_config
+from mlopt.save import save_model
 
 HERE = Path(__file__).parent
 REPEAT = 10
@@ -87,8 +88,9 @@ def run(config_path: Path, output: Path, overrides: dict[str, Any]) -> None:
     with console.status("compiling, as imported and optimised"):
         before = mlopt.compile(path, options=mlopt.CompileOptions(pipeline=plain))
         after = mlopt.compile(path, options=options)
-    for level in LEVELS:
+    for level in LEVELS[:-1]:
         write_text(output / f"{level}.mlir", after.ir(level))
+    save_model(after.compilation.module, after.compilation.ctx.weights, output / f"{LEVELS[-1]}.mlir")
 
     inputs = make_inputs(before)
     with console.status("running"):
@@ -101,7 +103,9 @@ def run(config_path: Path, output: Path, overrides: dict[str, Any]) -> None:
     console.print("with " + " ".join(f"{name}={str(value).lower()}" for name, value in switches.items()))
     print_memory(console, after.report()["memory"])
     print_fusions(console, after)
-    console.print(f"\nThe model and its IR at the three levels are in {output}/.", soft_wrap=True)
+    console.print(f"\nThe model and its IR at the three levels are in {output}/; try", soft_wrap=True)
+    console.print(f"  mlopt run {output}/memref.mlir", soft_wrap=True)
+    console.print(f"  mlopt memory {output}/multimodal.onnx --svg memory.svg", soft_wrap=True)
     for difference in differences:
         if difference.reason is not None:
             raise mlopt.RunError(f"output '{difference.name}' {difference.reason}")

@@ -106,6 +106,7 @@ def test_the_files(run: Callable[..., Done]) -> None:
         "graph.mlir",
         "kernel.mlir",
         "memref.mlir",
+        "memref.safetensors",
         "multimodal.onnx",
     ]
 

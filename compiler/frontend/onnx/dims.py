@@ -173,10 +173,10 @@ def _require_all(axes: list[_Axis], bound: Mapping[str, _Binding], place: Place)
             missing.setdefault(axis.symbol, []).append(f"{axis.input} axis {axis.axis}")
     if missing:
         listed = "; ".join(f'"{symbol}" ({", ".join(where)})' for symbol, where in missing.items())
-        flags = " ".join(f"--dim {symbol}=N" for symbol in missing)
+        flags = " ".join(f"--dim {symbol}=1" for symbol in missing)
         plural = "s" if len(missing) > 1 else ""
         raise InputError(
-            f"no value for the symbolic dimension{plural} {listed}: give example inputs, or {flags}",
+            f"no value for the symbolic dimension{plural} {listed}: give example inputs, or their sizes, as in {flags}",
             place=place,
         )
 
