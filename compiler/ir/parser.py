@@ -296,6 +296,8 @@ class MloptParser(Parser):
                 data = self._dense_data(literals, shape, type.element_type, type.get_shape(), start)
         except dense.ElementError as error:
             self.raise_error(str(error), start)
+        except (MemoryError, OverflowError):
+            self.raise_error(f"out of memory: the constant has the {count} elements of {type}", start)
         return DenseIntOrFPElementsAttr(type, BytesAttr(data))
 
     def _parse_dense_list(self, literals: list[_Literal]) -> list[int]:

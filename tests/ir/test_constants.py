@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, StringAttr
 
-from mlopt.diagnostics import VerifyFailure
+from mlopt.diagnostics import ParseFailure, VerifyFailure
 from mlopt.dialects.mlopt import WeightAttr
+from mlopt.ir import make_context, parse_module
 from mlopt.ir.dtypes import constant_array, constant_attr
 from mlopt.weights import WeightStore
 
@@ -54,3 +55,12 @@ def test_a_weight_that_is_not_stored_and_an_attribute_that_is_no_value() -> None
         constant_array(WeightAttr("w"), WeightStore())
     with pytest.raises(VerifyFailure, match=r'expected dense<...> or #mlopt.weight<"...">, found "x"'):
         constant_array(StringAttr("x"), None)
+
+
+@pytest.mark.parametrize("literal", ["1.0", '"0x0000803F"'])
+def test_a_constant_that_is_larger_than_memory_is_an_error_at_its_place(literal: str) -> None:
+    """A splat of 2^60 elements: one sentence, where the constant stands."""
+    text = f"func.func @main() {{\n  %c = arith.constant dense<{literal}> : tensor<{2**30}x{2**30}xf32>\n  return\n}}"
+    with pytest.raises(ParseFailure, match=f"out of memory: the constant has the {2**60} elements") as error:
+        parse_module(text, make_context(), "big.mlir")
+    assert error.value.place is not None and error.value.place.line == 2
