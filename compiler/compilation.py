@@ -172,8 +172,10 @@ def compile_model(
 
 def level_of(module: ModuleOp) -> Level:
     """The level that a module is at, from the dialects of its ops and the types of `@main`."""
-    dialects = {op.name.partition(".")[0] for op in module.walk()}
-    if "graph" in dialects:
+    names = {op.name for op in module.walk()}
+    dialects = {name.partition(".")[0] for name in names}
+    # Loops at the graph level may hold nothing but a tensor made of the number of the trip.
+    if "graph" in dialects or "tensor.from_elements" in names:
         return "graph"
     if "kernel" in dialects or "tensor" in dialects:
         return "kernel"

@@ -361,6 +361,17 @@ def test_counts_and_conditions_of_rank_one(going: bool) -> None:
     check_all_levels(model_from(text), inputs, want, mlir=False)
 
 
+def test_text_of_a_loop_without_operations_of_the_graph_dialect() -> None:
+    text = """
+    g (int64 x, int64 n) => (int64 y) {
+      y = Loop(n, "", x) <body = b (int64 i, bool c, int64 a) => (bool c, int64 j) { j = Identity(i) }>
+    }"""
+    inputs = {"x": np.array(7), "n": np.array(3)}
+    graph_level = check_all_levels(model_from(text), inputs, {"y": np.array(2)}, mlir=False).ir("graph")
+    assert "graph." not in graph_level
+    assert mlopt.compile(graph_level).run(inputs)["y"] == 2
+
+
 # Scan.
 
 RUNNING_SUM = """
