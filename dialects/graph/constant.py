@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import TensorType, i64
+from xdsl.dialects.builtin import DenseResourceAttr, TensorType, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, traits_def
 from xdsl.irdl.declarative_assembly_format import (
@@ -47,7 +47,7 @@ from mlopt.dialects.mlopt import WeightAttr
 class TypedValue(CustomDirective):
     """A constant's value and its type: `dense<...> : type`, or `#mlopt.weight<...> : type`.
 
-    A dense attribute prints its type itself.
+    A dense attribute, or one whose data stand elsewhere, prints its type itself.
     """
 
     value: AttributeVariable
@@ -58,6 +58,8 @@ class TypedValue(CustomDirective):
         self.value.set(state, value)
         if (dense := dense_attr(value)) is not None:
             self.result.set(state, (dense.type,))
+        elif isinstance(value, DenseResourceAttr):
+            self.result.set(state, (value.type,))
         else:
             parser.parse_punctuation(":")
             self.result.set(state, (parser.parse_type(),))
@@ -67,7 +69,7 @@ class TypedValue(CustomDirective):
         value = self.value.get(op)
         assert value is not None
         printer.print_attribute(value)
-        if dense_attr(value) is None:
+        if dense_attr(value) is None and not isinstance(value, DenseResourceAttr):
             printer.print_string(" : ")
             printer.print_attribute(self.result.get(op)[0])
 
@@ -103,6 +105,10 @@ class ConstantOp(GraphOp):
             require_result(tensor_type(dense.type), result)
             if len(dense) != prod(result.get_shape()):
                 raise VerifyException(f"expected {prod(result.get_shape())} elements, found {len(dense)}")
+        elif isinstance(self.value, DenseResourceAttr):
+            raise VerifyException(
+                f"the text has no data for dense_resource<{self.value.resource_handle.data}>"
+            )
         elif not isinstance(self.value, WeightAttr):
             raise VerifyException(f'expected dense<...> or #mlopt.weight<"...">, found {self.value}')
 

@@ -6,17 +6,28 @@ import re
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import DYNAMIC_INDEX, FloatAttr, IntegerAttr, TensorType, f16, f32, i64
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+    f16,
+    f32,
+    i64,
+)
 from xdsl.ir import SSAValue
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
 
+from mlopt.diagnostics import VerifyFailure
 from mlopt.dialects import graph
 from mlopt.dialects.graph import Graph, GraphOp
 from mlopt.interpreter.graph.registry import EVALUATIONS
 from mlopt.ir.parser import parse_module
 from mlopt.ir.registration import make_context
+from mlopt.ir.verifier import verify_module
 
 OPERATIONS = list(Graph.operations)
 
@@ -133,3 +144,26 @@ def test_default_windows_are_not_printed() -> None:
     op = graph.ConvOp(tensor(1, 2, 3), tensor(2, 2, 1), strides=[1], pads=[0, 0], dilations=[1])
     assert {"strides", "pads", "dilations"}.isdisjoint(op.properties)
     assert op.window == graph.Window((1,), (1,), (0,), (0,), (1,))
+
+
+RESOURCE = """func.func @main() -> tensor<3xf32> {
+  %c = graph.constant dense_resource<foo> : tensor<3xf32>
+  return %c : tensor<3xf32>
+}
+"""
+
+
+def test_a_constant_whose_data_are_not_in_the_text() -> None:
+    with pytest.raises(VerifyFailure, match="the text has no data for dense_resource<foo>") as error:
+        verify_module(parse_module(RESOURCE, make_context(), "t.mlir"))
+    assert error.value.place is not None and error.value.place.line == 2
+
+
+def test_a_constant_whose_data_follow_in_the_text() -> None:
+    """Four bytes of alignment, then 1.0, 2.0 and 3.0."""
+    data = '{-# dialect_resources: { builtin: { foo: "0x040000000000803F0000004000004040" } } #-}'
+    module = parse_module(RESOURCE + data, make_context(), "t.mlir")
+    verify_module(module)
+    (constant,) = [op for op in module.walk() if isinstance(op, graph.ConstantOp)]
+    assert isinstance(constant.value, DenseIntOrFPElementsAttr)
+    assert tuple(constant.value.get_values()) == (1.0, 2.0, 3.0)
