@@ -181,7 +181,8 @@ def test_a_question_mark_is_no_name():
         (
             {},
             {},
-            '"n" (x axis 0, z axis 0); "x.1" (x axis 1); "m" (z axis 1): give example inputs, or their sizes, as in --dim n=1',
+            '"n" (x axis 0, z axis 0); "x.1" (x axis 1); "m" (z axis 1): give example inputs, or their sizes, as in '
+            "--dim n=1",
         ),
         ({"n": 2, "m": 1}, {}, 'no value for the symbolic dimension "x.1" (x axis 1)'),
         ({"k": 2}, {}, 'the model has no dimension "k"; its dimensions are: "n", "x.1", "m"'),
