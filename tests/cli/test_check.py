@@ -56,7 +56,7 @@ def test_missing_dimensions_say_how_to_give_them(mlopt: Command) -> None:
     assert done.code == 1
     assert "in the way (1):" in done.out
     assert 'no value for the symbolic dimension "batch" (x axis 0)' in done.out
-    assert "--dim batch=N" in done.out
+    assert "--dim batch=1" in done.out
     assert rows(done.out)["dimensions"] == "failed"
     assert "import" not in rows(done.out)
 
