@@ -1,7 +1,7 @@
 """The IR and its text: context, parser, printer, verifier, locations, rewriting. xDSL's internals stay behind it."""
 
 # First of all: it must be there before a dialect is loaded.
-import mlopt.ir.xdsl_speed  # noqa: F401, I001  # pyright: ignore[reportUnusedImport]
+import mlopt.ir.xdsl_speed  # noqa: F401, I001  # pyright: ignore[reportUnusedImport] - imported for its effect
 
 from mlopt.ir.context import CompilerContext, Evaluator, ScratchNeed, Target
 from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to_numpy_dtype

@@ -295,7 +295,7 @@ def command(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", "import sys; from mlopt.cli.opt import main; sys.exit(main())", *arguments],
         stderr=subprocess.PIPE,
-        **options,  # type: ignore[call-overload]
+        **options,
     )
 
 

@@ -173,8 +173,8 @@ def wide_module(size: int, workspace: bool) -> str:
 
 def need_of(text: str, name: str) -> tuple[int, int]:
     for op in parse_module(text, make_context()).ops:
-        if getattr(op, "sym_name", None) is not None and op.sym_name.data == name:  # type: ignore[attr-defined]
-            need = NumpyTarget().scratch_need(op)  # type: ignore[arg-type]
+        if getattr(op, "sym_name", None) is not None and op.sym_name.data == name:
+            need = NumpyTarget().scratch_need(op)
             return need.minimum, need.preferred
     raise AssertionError(name)
 
@@ -466,7 +466,7 @@ def test_missing_and_wrong_weights() -> None:
 
 
 def loop_module(body: str, **kwargs: object) -> str:
-    return module(body, inputs={"x": T, "n": "memref<i64>"}, outputs={"y": T}, **kwargs)  # type: ignore[arg-type]
+    return module(body, inputs={"x": T, "n": "memref<i64>"}, outputs={"y": T}, **kwargs)
 
 
 ADD_TO_Y = generic(

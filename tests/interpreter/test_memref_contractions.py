@@ -217,7 +217,7 @@ def test_any_amount_of_scratch_will_do(name: str) -> None:
     """From what the engine says it needs at least up to what it prefers: nothing more is taken, the result stays."""
     text = SCRATCH_CASES[name]
     (main,) = parse_module(text, make_context()).ops
-    need = NumpyTarget().scratch_need(main)  # type: ignore[arg-type]
+    need = NumpyTarget().scratch_need(main)
     assert 0 < need.minimum < need.preferred
     reference = load(text, _weights(text))
     arrays = {spec.name: RNG.standard_normal(spec.shape).astype(np.float32) for spec in reference.inputs}
@@ -540,7 +540,7 @@ def test_the_recogniser_tells_kinds_apart() -> None:
     padded = recognized(conv_module(1, 2, 2, 5, 3, 1, 1))[-1]
     found = as_contraction(padded)
     assert found is not None
-    bounds = found.left.bounds  # type: ignore[attr-defined]
+    bounds = found.left.bounds
     # 0 <= h + i - 1 < 5 and 0 <= w + j - 1 < 5, written without constants in the expression.
     assert [(b.expr.coefficients, b.low, b.high) for b in bounds] == [
         ((0, 0, 0, 1, 0, 0, 1, 0), 1, 6),

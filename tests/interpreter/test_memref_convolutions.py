@@ -133,7 +133,7 @@ def check(case: Case, sizes: int = 4) -> None:
     """Run a case with amounts of scratch from the least to what is preferred."""
     text = text_of(case)
     (main,) = parse_module(text, make_context()).ops
-    need = NumpyTarget().scratch_need(main)  # type: ignore[arg-type]
+    need = NumpyTarget().scratch_need(main)
     x, w = case.arrays()
     want = by_hand(case, x, w)
     for size in np.linspace(need.minimum, max(need.minimum, need.preferred), sizes).astype(int):
@@ -287,7 +287,7 @@ def test_the_least_scratch_does_not_hold_what_only_is_faster() -> None:
     """The smallest need is that of taps copied one by one: blocks of one row of im2col (see the test of stems)."""
     case = Case(size=(64, 64), kernel=(7, 7), stride=(2, 2), pads=(3, 3, 3, 3), filters=16)
     (main,) = parse_module(text_of(case), make_context()).ops
-    need = NumpyTarget().scratch_need(main)  # type: ignore[arg-type]
+    need = NumpyTarget().scratch_need(main)
     assert need.minimum == 3 * 49 * 32 * 4
     assert need.preferred > 8 * need.minimum
 
@@ -303,7 +303,7 @@ def test_sums_in_pieces_need_little_scratch(monkeypatch: pytest.MonkeyPatch) -> 
     text += generic("m:p n:p k:r", [("%x", "m, k", x), ("%w", "k, n", w)], [("%y", "m, n", y)], body)
     text = module(text, inputs={"x": x, "w": w}, outputs={"y": y})
     (main,) = parse_module(text, make_context()).ops
-    need = NumpyTarget().scratch_need(main)  # type: ignore[arg-type]
+    need = NumpyTarget().scratch_need(main)
     assert need.minimum <= 24 << 10
     left, right = (RNG.standard_normal(s).astype(np.float16) for s in ((16, 2048), (2048, 96)))
     want = left.astype(np.float64) @ right.astype(np.float64) + 0.5

@@ -67,7 +67,7 @@ def binary(operation: str, kind: str, n: int, result: str | None = None) -> str:
 )
 def test_unary_float(name: str, want: object) -> None:
     with np.errstate(all="ignore"):
-        right = want(FLOATS)  # type: ignore[operator]
+        right = want(FLOATS)
     got = run(unary(f"math.{name} %i0 : f32"), {"x": FLOATS})["y"]
     np.testing.assert_array_equal(got, right)
     np.testing.assert_array_equal(np.signbit(got[:2]), np.signbit(right[:2]))
@@ -182,7 +182,7 @@ def test_shifts_by_python(name: str) -> None:
 )
 def test_float_comparisons_by_python(predicate: str, holds: object) -> None:
     x, w = (a.ravel() for a in np.meshgrid(FLOATS, FLOATS))
-    right = [holds(a, b) for a, b in zip(x.tolist(), w.tolist(), strict=True)]  # type: ignore[operator]
+    right = [holds(a, b) for a, b in zip(x.tolist(), w.tolist(), strict=True)]
     got = run(binary(f"arith.cmpf {predicate}, %i0, %i1 : f32", "f32", x.size, "i1"), {"x": x, "w": w})["y"]
     assert got.dtype == np.bool_
     np.testing.assert_array_equal(got, right)

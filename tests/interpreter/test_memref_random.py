@@ -87,7 +87,7 @@ def test_random_reductions(case: tuple[str, dict[str, np.ndarray]]) -> None:
     want = run_memref(parsed, arrays)["y"]
     np.testing.assert_array_equal(load(text).run(arrays)["y"], want)
     (main,) = parsed.ops
-    need = NumpyTarget().scratch_need(main)  # type: ignore[arg-type]
+    need = NumpyTarget().scratch_need(main)
     assert 0 <= need.minimum <= need.preferred
 
 

@@ -217,7 +217,7 @@ def test_short_rows_are_turned_around_if_there_is_room(
 ) -> None:
     text = row_reduction(op, init, shape, kind)
     (main,) = parse_module(text, make_context()).ops
-    need = NumpyTarget().scratch_need(main)  # type: ignore[arg-type]
+    need = NumpyTarget().scratch_need(main)
     assert need.minimum == 0
     dtype = {"f32": np.float32, "i8": np.int8, "i64": np.int64, "f64": np.float64}[kind]
     x = RNG.integers(-5, 5, shape).astype(dtype)

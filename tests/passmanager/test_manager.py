@@ -94,7 +94,7 @@ def module() -> ModuleOp:
 
 def run(pipeline: Pipeline, **options: object) -> tuple[ModuleOp, PassManager]:
     parsed = module()
-    manager = PassManager(make_context(), pipeline, **options)  # type: ignore[arg-type]
+    manager = PassManager(make_context(), pipeline, **options)
     manager.run(parsed)
     return parsed, manager
 
@@ -182,7 +182,7 @@ def test_errors_of_passes() -> None:
 
 def dumps(elements: tuple[Pass | Pipeline, ...], **options: object) -> str:
     stream = io.StringIO()
-    printing = IRPrinting(stream=stream, **options)  # type: ignore[arg-type]
+    printing = IRPrinting(stream=stream, **options)
     run(pipeline(*elements), instrumentations=[printing])
     return stream.getvalue()
 
