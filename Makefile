@@ -22,7 +22,7 @@ lint: $(VENV)/.installed-tests
 types: $(VENV)/.installed-tests
 	rm -rf build/types && mkdir -p build/types
 	cp -r compiler build/types/mlopt && cp -r dialects passes build/types/mlopt/ && cp pyproject.toml build/types/
-	cd build/types && $(abspath $(BIN))/basedpyright
+	cd build/types && $(abspath $(BIN))/basedpyright --pythonpath $(abspath $(BIN))/python
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
