@@ -150,6 +150,7 @@ CONTRACTIONS = [
     case("Gemm", floats(3, 4), floats(4, 5), floats(5)),
     case("Gemm", floats(4, 3), floats(5, 4), floats(3, 1), transA=1, transB=1, alpha=0.5, beta=2.0),
     case("Gemm", floats(3, 4), floats(4, 5), opset=11),
+    case("Einsum", X, floats(3, 4, 5, seed=1), equation="aij,ijk->ka"),
     case("Conv", IMAGE, floats(6, 4, 3, 3), floats(6)),
     case("Conv", IMAGE, floats(6, 2, 3, 2), group=2, strides=[2, 1], pads=[1, 0, 2, 1], dilations=[1, 2]),
     case("Conv", IMAGE, floats(6, 4, 3, 2), auto_pad="SAME_UPPER", strides=[2, 2]),

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 # Importing an operator family enters its functions into the registry.
 from mlopt.frontend.onnx import control_flow as _control_flow
 from mlopt.frontend.onnx import convolution as _convolution
+from mlopt.frontend.onnx import einsum as _einsum
 from mlopt.frontend.onnx import elementwise as _elementwise
 from mlopt.frontend.onnx import indexing as _indexing
 from mlopt.frontend.onnx import matmul as _matmul
@@ -36,6 +37,7 @@ from mlopt.ir.context import CompilerContext
 FAMILIES = (
     _control_flow,
     _convolution,
+    _einsum,
     _elementwise,
     _indexing,
     _matmul,
