@@ -160,6 +160,19 @@ CONTRACTIONS = [
     case("Conv", floats(1, 2, 4, 5, 6), floats(3, 2, 2, 2, 2)),
 ]
 
+TRANSFORMS = [
+    case("DFT", floats(2, 8, 2), opset=17, inverse=1),
+    shaped("DFT", floats(3, 4, 5, 1), None, np.int64(2), opset=20),
+    shaped("DFT", floats(2, 600, 1), np.int64(512), opset=20, onesided=1),
+    shaped("STFT", floats(2, 50, 1), np.int64(5), np.hanning(8).astype(np.float32), np.int64(8)),
+    shaped("STFT", floats(2, 50, 2), np.int64(5), None, np.int64(8), onesided=0),
+    Case(
+        "MelWeightMatrix",
+        {},
+        {"b": np.int64(8), "n": np.int64(64), "r": np.int64(8000), "l": np.float32(20), "h": np.float32(4e3)},
+    ),
+]
+
 POOLS = [
     case("MaxPool", IMAGE, kernel_shape=[3, 2]),
     case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], dilations=[1, 2]),
@@ -331,7 +344,7 @@ QUANTIZED = [
 """More of these is in `test_quantization.py`."""
 
 CASES = [
-    *(*UNARY, *BINARY, *CONTRACTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS),
+    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *NORMALIZATIONS, *REDUCTIONS),
     *(*MOVEMENTS, *INDEXING, *POSITIONS, *SHAPES, *QUANTIZED),
 ]
 

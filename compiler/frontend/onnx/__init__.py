@@ -18,6 +18,7 @@ from mlopt.frontend.onnx import control_flow as _control_flow
 from mlopt.frontend.onnx import convolution as _convolution
 from mlopt.frontend.onnx import einsum as _einsum
 from mlopt.frontend.onnx import elementwise as _elementwise
+from mlopt.frontend.onnx import fourier as _fourier
 from mlopt.frontend.onnx import indexing as _indexing
 from mlopt.frontend.onnx import matmul as _matmul
 from mlopt.frontend.onnx import movement as _movement
@@ -39,6 +40,7 @@ FAMILIES = (
     _convolution,
     _einsum,
     _elementwise,
+    _fourier,
     _indexing,
     _matmul,
     _movement,

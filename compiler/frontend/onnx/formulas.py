@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import normalize_axis, shape_of, tensor_type
 from mlopt.frontend.onnx.node import Node
+from mlopt.frontend.onnx.scalars import number_attribute
 from mlopt.ir.dtypes import to_numpy_dtype
 
 
@@ -81,6 +82,14 @@ class Formula:
         if (start, stop) == (0, shape[axis]):
             return value
         return self.node.add(graph.SliceOp.over_axes(value, [start], [stop], [axis])).result
+
+    def padded(self, value: SSAValue, axis: int, count: int) -> SSAValue:
+        """`count` zeros after the elements along an axis."""
+        shape = shape_of(value)
+        high = [0] * len(shape)
+        high[axis] = count
+        zero = number_attribute(np.array(0), tensor_type(value.type).element_type)
+        return self.node.add(graph.PadOp(value, [0] * len(shape), high, zero)).result
 
     def every(self, value: SSAValue, step: int) -> SSAValue:
         """Each `step`-th element along the last dimension, from the first one on; from the last one if negative."""
