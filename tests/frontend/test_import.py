@@ -218,10 +218,10 @@ def test_an_input_without_a_shape_takes_that_of_the_example():
 def test_inputs_that_are_no_tensors_of_numbers():
     sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
     with pytest.raises(UnsupportedError, match='input "s": expected a tensor, found a sequence'):
-        import_model(model_of([], [sequence], []), context())
+        import_model(model_of([], [sequence], ["s"]), context())
     strings = helper.make_tensor_value_info("s", TensorProto.STRING, [2])
     with pytest.raises(UnsupportedError, match='input "s" holds strings'):
-        import_model(model_of([], [strings], []), context())
+        import_model(model_of([], [strings], ["s"]), context())
 
 
 # Unsupported operators.

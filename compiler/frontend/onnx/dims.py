@@ -66,6 +66,11 @@ def bind_shapes(
     return shapes
 
 
+def has_symbolic_axes(graph_inputs: Iterable[ValueInfoProto]) -> bool:
+    """Whether any extent of an input is left to be bound."""
+    return any(_symbolic_axes(value) for value in graph_inputs)
+
+
 def input_dtype(value: ValueInfoProto) -> np.dtype:
     """The dtype that a model declares for an input."""
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))

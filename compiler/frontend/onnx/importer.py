@@ -27,11 +27,13 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlopt.diagnostics import InputError, MloptError, UnsupportedError
+from mlopt.diagnostics import Diagnostic, InputError, MloptError, Severity, UnsupportedError
 from mlopt.dialects.graph.base import tensor_type
 from mlopt.dialects.graph.constant import ConstantOp, ShapeOp
 from mlopt.dialects.mlopt import WeightAttr
-from mlopt.frontend.onnx.dims import bind_shapes, input_dtype
+from mlopt.frontend.onnx.checks import type_fault
+from mlopt.frontend.onnx.declarations import Contradiction, contradictions
+from mlopt.frontend.onnx.dims import bind_shapes, has_symbolic_axes, input_dtype
 from mlopt.frontend.onnx.functions import definition, onnx_type
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.reader import (
@@ -42,7 +44,7 @@ from mlopt.frontend.onnx.reader import (
     opset_versions,
     read_model,
 )
-from mlopt.frontend.onnx.registry import import_function, require_supported, used_names
+from mlopt.frontend.onnx.registry import import_function, node_faults, require_supported, used_names
 from mlopt.frontend.onnx.scopes import Scope
 from mlopt.frontend.onnx.statistics import ImportedStatistics, TensorKind, imported_statistics
 from mlopt.frontend.onnx.tensors import tensor_array
@@ -73,6 +75,9 @@ def import_onnx(
     """See `mlopt.frontend.onnx.import_model`."""
     model = read_model(source)
     require_supported(model.proto, model.place())
+    fault = next(node_faults(model.proto), None)
+    if fault is not None:
+        raise InputError(fault.message, place=model.place(fault.node))
     model = inline_functions(model)
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name
@@ -104,6 +109,7 @@ class _GraphImport:
             value for value in model.graph.input if value.name not in initializers or value.name in inputs
         ]
         shapes = bind_shapes(model.graph.input, dims, inputs, model.place())
+        self.symbolic = has_symbolic_axes(model.graph.input)
         types = [self._input_type(value, shapes[value.name]) for value in self.inputs]
         self.main = Scope(Block(arg_types=types), model.opsets, used_names(model.graph), initializers)
         self.scope = self.main
@@ -141,13 +147,31 @@ class _GraphImport:
         """Import a graph in the current scope; the values of its outputs."""
         for node in graph.node:
             operands = [self._value(name, node) if name else None for name in node.input]
+            domain = normal_domain(node.domain)
+            fault = type_fault(node, domain, self.scope.opsets[domain], operands)
+            if fault is not None:
+                raise self.error(node, fault)
             self.scope.values.update(_named_results(node, self._import(node, operands)))
         results: list[SSAValue] = []
         for output in graph.output:
             value = self._value(output.name, None)
             assert value is not None  # only inputs of definitions may be left out
             results.append(value)
+        self._check_declarations(graph)
         return results
+
+    def _check_declarations(self, graph: GraphProto) -> None:
+        """Raise `InputError` if a graph declares a value otherwise than it is; see `declarations` for warnings."""
+        is_main = self.scope is self.main
+        stale: list[Contradiction] = []
+        for found in contradictions(graph, self.scope.values, shapes=is_main):
+            if not (found.extents and self.symbolic):
+                raise InputError(found.message, place=self.model.place(found.node))
+            stale.append(found)
+        if stale:
+            more = f" (and {len(stale) - 1} more such declarations)" if len(stale) > 1 else ""
+            place = self.model.place(stale[0].node)
+            self.ctx.warnings.append(Diagnostic(Severity.WARNING, f"{stale[0].message}{more}", place))
 
     def _import(self, proto: NodeProto, operands: Sequence[SSAValue | None]) -> Sequence[SSAValue | None]:
         """The results of a node, None for one that is not used."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto
 from onnx.inliner import inline_local_functions
 
-from mlopt.diagnostics import InputError, Place
+from mlopt.diagnostics import InputError, Place, UnsupportedError
+from mlopt.frontend.onnx.structure import check_graph, node_name
 from mlopt.frontend.onnx.weightless import Span, without_weights
+
+LATEST_OPSET = 28
+"""The newest version of the standard operator set whose changes are known here."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,6 @@ def normal_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def node_name(node: NodeProto) -> str:
-    """The node's name, or for a node without one its operator and first output: `Relu_output`."""
-    if node.name:
-        return node.name
-    output = next((name for name in node.output if name), "")
-    return f"{node.op_type}_{output}"
-
-
 def read_model(source: str | Path | ModelProto) -> OnnxModel:
     """Read and check a model from a file, or check one in memory (which is not changed).
 
@@ -83,7 +78,7 @@ def inline_functions(model: OnnxModel) -> OnnxModel:
     except (RuntimeError, ValueError, EncodeError) as error:
         message = f"can't inline the functions of the model: {_first_line(error)}"
         raise InputError(message, place=model.place()) from error
-    check_graph(inlined)
+    check_graph(inlined.graph, inlined.place)
     return inlined
 
 
@@ -114,98 +109,44 @@ def _check_model(model: OnnxModel) -> None:
     if not model.proto.HasField("graph"):
         message = "expected an ONNX model, found none (no graph in it)"
         raise InputError(message, place=model.place())
-    if not model.proto.opset_import:
+    _check_versions(model)
+    if not model.graph.output:
+        raise InputError("expected a model with at least one output, found none", place=model.place())
+    check_graph(model.graph, model.place)
+
+
+def _check_versions(model: OnnxModel) -> None:
+    proto, place = model.proto, model.place()
+    if not proto.opset_import:
         message = "expected an ONNX model with an operator set version, found none (truncated?)"
-        raise InputError(message, place=model.place())
-    check_graph(model)
+        raise InputError(message, place=place)
+    if proto.ir_version < 1:
+        raise InputError(
+            f"expected an IR version of at least 1, found {proto.ir_version or 'none'}", place=place
+        )
+    if proto.ir_version > onnx.IR_VERSION:
+        message = f"expected an IR version of at most {onnx.IR_VERSION}, found {proto.ir_version}"
+        raise UnsupportedError(message, place=place)
+    for whose, imports in (
+        ("", proto.opset_import),
+        *((f'function "{f.name}": ', f.opset_import) for f in proto.functions),
+    ):
+        _check_opsets(imports, whose, place)
 
 
-def check_graph(model: OnnxModel) -> None:
-    """Check that every value is defined once and before its first use; `InputError` names node and value."""
-    graph = model.graph
-    inputs = [value.name for value in graph.input]
-    initializers = [tensor.name for tensor in graph.initializer]
-    initializers += [tensor.values.name for tensor in graph.sparse_initializer]
-    for what, names in (("inputs", inputs), ("initializers", initializers)):
-        twice = next((name for name, count in Counter(names).items() if count > 1), None)
-        if twice is not None:
-            raise InputError(f'two {what} have the name "{twice}"', place=model.place())
-    defined: dict[str, NodeProto | None] = dict.fromkeys((*inputs, *initializers))
-    for node in graph.node:
-        for name in _uses(node):
-            if name not in defined:
-                raise _undefined(model, node, name)
-        for name in node.output:
-            if not name:
-                continue
-            if name in defined:
-                raise _defined_twice(model, node, name, defined[name])
-            defined[name] = node
-    for value in graph.output:
-        if value.name not in defined:
-            message = f'the model\'s output "{value.name}" is not defined by any node, input or initializer'
-            raise InputError(message, place=model.place())
-
-
-def _uses(node: NodeProto) -> list[str]:
-    """The values of the surrounding graph that a node reads, also from inside its subgraphs."""
-    names = [name for name in node.input if name]
-    pending = [(graph, frozenset[str]()) for graph in subgraphs(node)]
-    while pending:
-        graph, visible = pending.pop()
-        visible |= {value.name for value in graph.input}
-        visible |= {tensor.name for tensor in graph.initializer}
-        visible |= {name for inner in graph.node for name in inner.output}
-        for inner in graph.node:
-            names += [name for name in inner.input if name and name not in visible]
-            pending += [(deeper, visible) for deeper in subgraphs(inner)]
-        names += [value.name for value in graph.output if value.name not in visible]
-    return names
-
-
-def subgraphs(node: NodeProto) -> list[GraphProto]:
-    """The graphs in the attributes of a node (the branches of If, the bodies of Loop and Scan)."""
-    found: list[GraphProto] = []
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            found.append(attribute.g)
-        elif attribute.type == AttributeProto.GRAPHS:
-            found.extend(attribute.graphs)
-    return found
-
-
-def _defined_twice(model: OnnxModel, node: NodeProto, name: str, other: NodeProto | None) -> InputError:
-    by = "an input or initializer" if other is None else f'node "{node_name(other)}"'
-    return InputError(f'defines the value "{name}", which {by} defines already', place=model.place(node))
-
-
-def _undefined(model: OnnxModel, node: NodeProto, name: str) -> InputError:
-    definition = next((other for other in model.graph.node if name in other.output), None)
-    if definition is None:
-        message = f'uses the value "{name}", which no node, input or initializer defines'
-    elif _reaches(model.graph, node, definition):
-        message = f'uses the value "{name}", which depends on this node itself (the graph has a cycle)'
-    else:
-        message = f'uses the value "{name}" before node "{node_name(definition)}" defines it'
-    return InputError(message, place=model.place(node))
-
-
-def _reaches(graph: GraphProto, start: NodeProto, end: NodeProto) -> bool:
-    """Whether `end` reads, directly or through other nodes, what `start` defines."""
-    readers: dict[str, list[NodeProto]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
-    pending, seen = [start], set[str]()
-    while pending:
-        node = pending.pop()
-        if node is end:
-            return True
-        for name in node.output:
-            if name not in seen:
-                seen.add(name)
-                pending.extend(readers.get(name, []))
-    return False
+def _check_opsets(imports: Iterable[onnx.OperatorSetIdProto], whose: str, place: Place) -> None:
+    """Check that every domain has one version, and the standard one a version that is known here."""
+    seen: dict[str, int] = {}
+    for entry in imports:
+        domain, version = normal_domain(entry.domain), entry.version
+        name = f"{whose}operator set {domain or 'ai.onnx'}"
+        if version < 1:
+            raise InputError(f"{name}: expected a version of at least 1, found {version}", place=place)
+        if seen.setdefault(domain, version) != version:
+            raise InputError(f"{name}: expected one version, found {seen[domain]} and {version}", place=place)
+        if domain == "" and version > LATEST_OPSET:
+            message = f"{name}: expected a version of at most {LATEST_OPSET}, found {version}"
+            raise UnsupportedError(message, place=place)
 
 
 def _first_line(error: Exception) -> str:

@@ -19,12 +19,11 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
 
 from mlopt.diagnostics import Place, UnsupportedError
+from mlopt.frontend.onnx.checks import node_fault
 from mlopt.frontend.onnx.functions import ANY_TYPE, definition, depends_on_types
 from mlopt.frontend.onnx.node import Node
-from mlopt.frontend.onnx.reader import node_name, normal_domain, opset_versions, subgraphs
-
-LATEST_OPSET = 28
-"""The newest version of the standard operator set whose changes are known here."""
+from mlopt.frontend.onnx.reader import LATEST_OPSET, normal_domain, opset_versions
+from mlopt.frontend.onnx.structure import node_name, subgraphs
 
 ImportFunction: TypeAlias = Callable[[Node], SSAValue | Sequence[SSAValue]]
 """Adds a node's operations and returns the value of its first output, or one value per output."""
@@ -124,6 +123,27 @@ def find_unsupported(model: ModelProto) -> list[Unsupported]:
                 kind = (domain, node.op_type, opsets.get(domain, 0), reason)
                 found.setdefault(kind, []).append(node_name(node))
     return [Unsupported(*kind, tuple(nodes)) for kind, nodes in found.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFault:
+    """A node that breaks a rule of its operator, and which."""
+
+    node: NodeProto
+    message: str
+
+
+def node_faults(model: ModelProto) -> Iterator[NodeFault]:
+    """Every node that is not what the standard says its operator is, in subgraphs and functions too (see `checks`)."""
+    functions = {(normal_domain(f.domain), f.name) for f in model.functions}
+    for container, opsets in _containers(model, opset_versions(model.opset_import)):
+        for node in container.node:
+            domain = normal_domain(node.domain)
+            if (domain, node.op_type) in functions:
+                continue
+            message = node_fault(node, domain, opsets.get(domain, 0))
+            if message is not None:
+                yield NodeFault(node, message)
 
 
 def require_supported(model: ModelProto, place: Place) -> None:
