@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import onnx.defs
 from onnx import AttributeProto, NodeProto
@@ -66,17 +67,17 @@ def node_fault(node: NodeProto, domain: str, opset: int) -> str | None:
 
 def type_fault(node: NodeProto, domain: str, opset: int, operands: Sequence[SSAValue | None]) -> str | None:
     """What is wrong with the element types of a node's operands, or None."""
-    elements = tuple(
-        None
-        if operand is None or not isinstance(operand.type, TensorType)
-        else tensor_type(operand.type).element_type
-        for operand in operands
-    )
-    fault = _type_fault(node.op_type, domain, opset, elements)
+    fault = _type_fault(node.op_type, domain, opset, tuple(map(_element_of, operands)))
     if fault is None:
         return None
     index, message = fault
     return f'{node.op_type}: input {index} "{node.input[index]}": {message}'
+
+
+def _element_of(value: SSAValue | None) -> Attribute | None:
+    if value is None or not isinstance(value.type, TensorType):
+        return None
+    return tensor_type(cast(Attribute, value.type)).element_type
 
 
 def _faults(node: NodeProto, signature: _Signature, opset: int) -> Iterator[str]:
@@ -144,7 +145,8 @@ def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
         schema = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
-    attributes = {name: attribute.type.value for name, attribute in schema.attributes.items()}
+    # The kinds are an IntEnum with the numbers of AttributeProto, which the type stubs of onnx do not say.
+    attributes = {name: int(cast(int, attribute.type)) for name, attribute in schema.attributes.items()}
     return _Signature(
         attributes,
         tuple(name for name, attribute in schema.attributes.items() if attribute.required),
