@@ -6,8 +6,8 @@ contents that are undefined (`tensor.empty`) are poisoned so that a use of them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func
@@ -31,34 +31,31 @@ from mlopt.dialects.kernel import (
     tensor_type,
 )
 from mlopt.interpreter.blocks import BlockEvaluator, run_error
-from mlopt.interpreter.scalar_ops import Array
+from mlopt.interpreter.element_types import require_known_integers
+from mlopt.interpreter.runtime import BoundFunction, called_function
+from mlopt.interpreter.scalar_ops import Array, poison
 from mlopt.interpreter.structured_ops import evaluate_structured
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
+from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
-
-RuntimeFunction: TypeAlias = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
-"""A function for `kernel.call`: the arrays of `ins` and the initial ones of `outs` → one array per result."""
+from mlopt.weights.sub_byte import extended
 
 
-def evaluate_module(
-    module: ModuleOp,
-    inputs: Mapping[str, Array],
-    weights: WeightStore,
-    runtime: Mapping[str, RuntimeFunction] | None = None,
-) -> dict[str, Array]:
+def evaluate_module(module: ModuleOp, inputs: Mapping[str, Array], weights: WeightStore) -> dict[str, Array]:
     """Evaluate `@main` of a kernel-level module.
 
     `inputs` are named by the `mlopt.name` of the arguments, or else `arg0`, `arg1`, ...; the results by
     theirs, or else `result0`, `result1`, ... Arrays have the shapes of the module and the dtypes of its
-    interface: unsigned where `mlopt.dtype` says so. `runtime` holds the functions that `kernel.call`
-    may call.
+    interface: unsigned where `mlopt.dtype` says so.
 
-    `InputError` if the module has no `@main`, or an input is missing or does not fit; `RunError` if an
-    operation can't be evaluated or reads out of bounds.
+    `InputError` if the module has no `@main`, or an input is missing or does not fit; `UnsupportedError` for a call of
+    a run-time function that is not there or takes other operands; `RunError` if an operation can't be evaluated or
+    reads out of bounds.
     """
     main = next((op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_name.data == "main"), None)
     if main is None or not main.body.blocks:
         raise InputError("the module has no function @main")
+    require_known_integers(module)
     block = main.body.block
     values: dict[SSAValue, Array] = {}
     for i, (arg, attributes) in enumerate(
@@ -66,7 +63,7 @@ def evaluate_module(
     ):
         values[arg] = _input(arg, _text(attributes, "mlopt.name") or f"arg{i}", attributes, inputs)
     with np.errstate(all="ignore"):  # overflow, NaN and division by zero have results
-        results = _Evaluator(weights, runtime or {}).evaluate_block(block, values)
+        results = _Evaluator(weights).evaluate_block(block, values)
     named: dict[str, Array] = {}
     for i, (result, attributes) in enumerate(
         zip(results, _interface(main.res_attrs, len(results)), strict=True)
@@ -107,7 +104,7 @@ def _input(arg: SSAValue, name: str, attributes: DictionaryAttr, inputs: Mapping
             f"input '{name}': expected {expected}{list(type.get_shape())}, "
             f"found {array.dtype}{list(array.shape)}"
         )
-    return array.view(dtype)
+    return extended(array).view(dtype)
 
 
 # Operations
@@ -116,9 +113,8 @@ def _input(arg: SSAValue, name: str, attributes: DictionaryAttr, inputs: Mapping
 class _Evaluator(BlockEvaluator):
     """Evaluates blocks of a kernel-level module; values of tensors are arrays that are never written to."""
 
-    def __init__(self, weights: WeightStore, runtime: Mapping[str, RuntimeFunction]):
+    def __init__(self, weights: WeightStore):
         self._weights = weights
-        self._runtime = runtime
 
     def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
         match op:
@@ -134,7 +130,7 @@ class _Evaluator(BlockEvaluator):
             case ConstantOp():
                 return [self._constant(op)]
             case CallOp():
-                return self._call(op, values)
+                return _call(op, values)
             case _:
                 return super().evaluate(op, values)
 
@@ -149,8 +145,12 @@ class _Evaluator(BlockEvaluator):
             raise run_error(op, f"weight '{name}' is {array.dtype}{list(array.shape)}, expected {type}")
         return array.view(dtype)
 
-    def _call(self, op: CallOp, values: Mapping[SSAValue, Array]) -> Sequence[Array]:
-        name = op.kernel_name.data
-        if name not in self._runtime:
-            raise run_error(op, f"the run-time function '@{name}' is not known")
-        return self._runtime[name]([values[value] for value in op.ins], [values[value] for value in op.outs])
+
+def _call(op: CallOp, values: Mapping[SSAValue, Array]) -> Sequence[Array]:
+    """The outs after the function has run on copies of them, with scratch that holds no numbers."""
+    function = called_function(op)
+    ins = [np.ascontiguousarray(values[value]).reshape(values[value].shape) for value in op.ins]
+    outs = [np.array(values[value], order="C") for value in op.outs]
+    scratch = [poison(buffer.shape, buffer.dtype) for buffer in function.scratch()]
+    BoundFunction(function, place_of_op(op))(*ins, *outs, *scratch)
+    return outs

@@ -26,7 +26,7 @@ Binary: TypeAlias = Callable[[Array, Array], Array]
 
 def poison(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """Contents that nothing may depend on, made to show: NaN, bytes 0xCC in integers, true in bools."""
-    if dtype.kind == "i":
+    if dtype.kind in "iu":
         return np.full(shape, np.frombuffer(b"\xcc" * dtype.itemsize, dtype)[0], dtype)
     return np.full(shape, True if dtype.kind == "b" else np.nan, dtype)
 

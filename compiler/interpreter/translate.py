@@ -37,7 +37,7 @@ from mlopt.interpreter.loops import Memrefs, emit_structured, takes_fill
 from mlopt.interpreter.plan import Assert, Memory, PlanBuilder
 from mlopt.interpreter.primitives import NoSteps
 from mlopt.interpreter.recognize import is_structured, recognize
-from mlopt.interpreter.runtime import PREFIX, RUNTIME_FUNCTIONS
+from mlopt.interpreter.runtime import WORKSPACE, RuntimeFunction, declared_function, emit_call
 from mlopt.interpreter.scalar_ops import evaluate_scalar_op
 from mlopt.interpreter.scratch import UNLIMITED, Scratch, aligned
 from mlopt.interpreter.views import Region, View, is_injective, may_overlap, row_major, same_elements
@@ -64,6 +64,7 @@ class Program:
     _forms: dict[Operation, Structured] = field(default_factory=dict[Operation, Structured])
     _globals: dict[str, View] = field(default_factory=dict[str, View])
     _pools: dict[Operation, Scratch] = field(default_factory=dict[Operation, Scratch])
+    _declared: dict[Operation, RuntimeFunction] = field(default_factory=dict[Operation, RuntimeFunction])
 
     def __post_init__(self) -> None:
         for op in self.module.body.block.ops:
@@ -82,6 +83,12 @@ class Program:
         if op not in self._forms:
             self._forms[op] = recognize(op)
         return self._forms[op]
+
+    def declared(self, declaration: func.FuncOp, user: Operation) -> RuntimeFunction:
+        """The run-time function that a declaration stands for, checked once."""
+        if declaration not in self._declared:
+            self._declared[declaration] = declared_function(declaration, place_of_op(user))
+        return self._declared[declaration]
 
     def global_view(self, name: str, user: Operation) -> View:
         """The memory of a `memref.global`; uninitialised ones take address space only."""
@@ -106,7 +113,8 @@ class Program:
     def pool(self, function: func.FuncOp) -> Scratch:
         """The session's own scratch for a function that declares none."""
         if function not in self._pools:
-            if self.memory.measuring or not any(is_structured(op) for op in function.walk()):
+            works = function.is_declaration or any(is_structured(op) for op in function.walk())
+            if self.memory.measuring or not works:
                 self._pools[function] = Scratch(self.memory, Region("scratch", 0), 0, 0)
             else:
                 need = measure(self.module, function, UNLIMITED)
@@ -116,20 +124,32 @@ class Program:
 
 
 def measure(module: ModuleOp, function: func.FuncOp, capacity: int) -> int:
-    """Bytes of scratch that a function's own operations take when `capacity` bytes are there."""
+    """Bytes of scratch that a function's own operations take when `capacity` bytes are there.
+
+    A declaration takes what its run-time function takes.
+    """
     program = Program(module, Memory(measuring=True))
     scratch = Scratch(program.memory, Region("scratch", 0), 0, capacity)
+    if function.is_declaration:
+        runtime = program.declared(function, function)
+        types = list(function.function_type.inputs)[: len(runtime.operands)]
+        views = [_view_of_type(program, function, i, type_) for i, type_ in enumerate(types)]
+        emit_call(PlanBuilder(program.memory), scratch, runtime, views, place_of_op(function))
+        return scratch.peak
     values: list[Value] = []
     for argument in only_block(function).args:
-        type_: Attribute = argument.type
-        if isinstance(type_, MemRefType):
-            name = f"argument {argument.index} of @{function.sym_name.data}"
-            memref_ = memref_type(function, cast(Attribute, type_))
-            values.append(whole(argument_view(function, memref_, name)))
-        else:
-            values.append(program.memory.cell(to_numpy_dtype(type_)))
+        view = _view_of_type(program, function, argument.index, argument.type)
+        values.append(whole(view) if isinstance(argument.type, MemRefType) else view)
     Frame(program, PlanBuilder(program.memory), scratch, (function,)).run_function(function, values)
     return scratch.peak
+
+
+def _view_of_type(program: Program, function: func.FuncOp, position: int, type_: Attribute) -> View:
+    """What stands for an argument of which only the type is known: the memory of a memref, the cell of a scalar."""
+    if isinstance(type_, MemRefType):
+        memref_ = memref_type(function, cast(Attribute, type_))
+        return argument_view(function, memref_, f"argument {position} of @{function.sym_name.data}")
+    return program.memory.cell(to_numpy_dtype(type_))
 
 
 def argument_view(op: Operation, type_: MemRefType, name: str) -> View:
@@ -359,7 +379,7 @@ class Frame:
         function = self.program.function(name, op)
         arguments = [self._value(argument) for argument in op.arguments]
         if function.is_declaration:
-            self._call_runtime(op, name, arguments)
+            self._call_runtime(op, function, arguments)
             return
         if function in self._calls:
             raise UnsupportedError(
@@ -373,20 +393,22 @@ class Frame:
         self.values.update(zip(op.results, frame.run_function(function, arguments), strict=True))
         self.builder.site = outer
 
-    def _call_runtime(self, op: func.CallOp, name: str, arguments: Sequence[Value]) -> None:
-        if name not in RUNTIME_FUNCTIONS or op.results:
-            raise UnsupportedError(
-                f"@{name} is declared only, and no run-time function (@{PREFIX}...) of that name is known",
-                place=place_of_op(op),
-            )
+    def _call_runtime(self, op: func.CallOp, declaration: func.FuncOp, arguments: Sequence[Value]) -> None:
+        function = self.program.declared(declaration, op)
         views = [
             argument.view if isinstance(argument, Descriptor) else self.cell_of(argument, operand.type)
             for argument, operand in zip(arguments, op.arguments, strict=True)
         ]
-        self.builder.call(RUNTIME_FUNCTIONS[name], *views)
+        views = views[: len(function.operands)]
+        for position in range(len(function.READS), len(views)):
+            self.writable(op, op.arguments[position])
+        scratch, place = self._scratch_of(declaration, arguments), self.builder.locate(place_of_op(op))
+        emit_call(self.builder, scratch, function, views, place)
 
     def _scratch_of(self, function: func.FuncOp, arguments: Sequence[Value]) -> Scratch:
         """The part of the workspace argument that the function's own views leave free."""
+        if function.is_declaration:
+            return self._declared_scratch(function, arguments)
         position = workspace_argument(function)
         if position is not None:
             workspace = arguments[position]
@@ -396,6 +418,15 @@ class Frame:
             if used is not None and used < view.nbytes:
                 return Scratch(self.program.memory, view.region, view.offset + used, view.nbytes - used)
         return self.program.pool(function)
+
+    def _declared_scratch(self, declaration: func.FuncOp, arguments: Sequence[Value]) -> Scratch:
+        """The workspace that a call of a run-time function is given, or else the session's own scratch."""
+        if WORKSPACE not in declaration.attributes:
+            return self.program.pool(declaration)
+        workspace = arguments[-1]
+        assert isinstance(workspace, Descriptor)
+        view = workspace.view
+        return Scratch(self.program.memory, view.region, view.offset, view.nbytes)
 
     # Scalars
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -245,18 +245,30 @@ class LaunchOp(SymbolicKernel):
 class CallOp(SymbolicKernel):
     """A call of a run-time function, for an algorithm without structured form (sort, unique, ...).
 
-    `%v = kernel.call @mlopt_rt_sort ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>`
+    The attributes are its static parameters; `docs/run-time-functions.md` lists the functions.
+
+    ```mlir
+    %y = kernel.call @mlopt_rt_scan ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>)
+      attributes {axis = 0 : i64, operation = "add"} -> tensor<8xf32>
+    ```
     """
 
     name = "kernel.call"
     traits = traits_def(Pure())
     HAS_REGION: ClassVar[bool] = False
 
-    def __init__(self, name: str, ins: Sequence[SSAValue], outs: Sequence[SSAValue]):
+    def __init__(
+        self,
+        name: str,
+        ins: Sequence[SSAValue],
+        outs: Sequence[SSAValue],
+        parameters: Mapping[str, Attribute] | None = None,
+    ):
         super().__init__(
             operands=[ins, outs],
             result_types=[[value.type for value in outs]],
             properties={"kernel_name": StringAttr(name)},
+            attributes=parameters,
         )
 
     def verify_(self) -> None:

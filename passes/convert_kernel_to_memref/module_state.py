@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
     LocationAttr,
     MemRefType,
     ModuleOp,
     StringAttr,
     UnitAttr,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -176,9 +179,14 @@ def erase_unused(function: func.FuncOp) -> None:
 
 
 def _declare(op: kernel.SymbolicKernel, name: str) -> func.FuncOp:
+    """The declaration of a run-time function: its name, its parameters, and which operands it writes."""
     types = [memref_of(value.type) if is_tensor(value) else value.type for value in op.operands]
     declaration = func.FuncOp.external(name, types, [])
     declaration.attributes["mlopt.runtime"] = StringAttr(op.kernel_name.data)
+    written = range(len(op.ins), len(op.operands))
+    declaration.attributes["mlopt.written"] = DenseArrayBase.from_list(i64, list(written))
+    if op.attributes:
+        declaration.attributes["mlopt.parameters"] = DictionaryAttr(op.attributes)
     return declaration
 
 

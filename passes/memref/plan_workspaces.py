@@ -2,7 +2,8 @@
 
 A function gets one `memref<Nxi8> {mlopt.workspace}` argument for what it allocates itself (packed by lifetime) and,
 after that, what the target's engine needs beside: at least its minimum, at most what it prefers, and in between what is
-free below the peak of `@main`'s tensors, so that a faster kernel never costs memory.
+free below the peak of `@main`'s tensors, so that a faster kernel never costs memory. The declaration of a run-time
+function gets one for the scratch that the target says this function needs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, i8
+from xdsl.dialects.builtin import (
+    FunctionType,
+    MemRefType,
+    ModuleOp,
+    UnitAttr,
+    i8,
+)
 from xdsl.ir import BlockArgument, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -26,6 +33,9 @@ from mlopt.passmanager.base import Pass
 
 DEFAULT_ALIGNMENT = 64
 """Bytes; what is planned for without a target."""
+
+_RUNTIME = "mlopt.runtime"
+"""Attribute of a declaration: the run-time function that it stands for."""
 
 _STEPS = 4
 """In how many steps workspaces give back what they took of the slack, if they fragment the arena."""
@@ -45,7 +55,9 @@ class PlanWorkspacesPass(Pass):
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
         functions = {
-            f.sym_name.data: f for f in op.ops if isinstance(f, func.FuncOp) and not f.is_declaration
+            f.sym_name.data: f
+            for f in op.ops
+            if isinstance(f, func.FuncOp) and (not f.is_declaration or _RUNTIME in f.attributes)
         }
         main = functions.pop("main", None)
         if main is None:
@@ -58,7 +70,10 @@ class PlanWorkspacesPass(Pass):
         sizes = _sizes(main, needs, alignment)
         for name, size in sizes.items():
             if size:
-                _set_workspace(functions[name], size)
+                if functions[name].is_declaration:
+                    _declare_workspace(functions[name], size)
+                else:
+                    _set_workspace(functions[name], size)
                 ctx.remark(self.name, "analysis", _described(name, size, needs[name]), functions[name])
         changed = _provide(main, sizes)
         ctx.count(self.name, "functions-with-workspace", sum(1 for size in sizes.values() if size))
@@ -74,14 +89,14 @@ def _described(name: str, size: int, need: ScratchNeed) -> str:
 
 
 def _has_workspace(function: func.FuncOp) -> bool:
-    return function.arg_attrs is not None and any(
-        WORKSPACE in attributes.data for attributes in function.arg_attrs
+    return WORKSPACE in function.attributes or any(
+        WORKSPACE in attributes.data for attributes in function.arg_attrs or ()
     )
 
 
 def _need(function: func.FuncOp, target: Target | None, alignment: int) -> ScratchNeed:
     """What the function needs in all; its own allocations become views of a new workspace argument."""
-    buffers = Liveness(function).buffers(alignment)
+    buffers = [] if function.is_declaration else Liveness(function).buffers(alignment)
     packed = plan([buffer for _, buffer in buffers])
     own = align_up(packed.height, alignment)
     if buffers:
@@ -90,6 +105,13 @@ def _need(function: func.FuncOp, target: Target | None, alignment: int) -> Scrat
     scratch = ScratchNeed(0, 0) if target is None else target.scratch_need(function)
     minimum = align_up(scratch.minimum, alignment)
     return ScratchNeed(own + minimum, own + max(minimum, align_up(scratch.preferred, alignment)))
+
+
+def _declare_workspace(declaration: func.FuncOp, size: int) -> None:
+    """Give a function without a body a workspace of `size` bytes as its last argument."""
+    inputs = [*declaration.function_type.inputs, MemRefType(i8, [size])]
+    declaration.function_type = FunctionType.from_lists(inputs, [])
+    declaration.attributes[WORKSPACE] = UnitAttr()
 
 
 def _set_workspace(function: func.FuncOp, size: int) -> BlockArgument:

@@ -13,7 +13,7 @@ from math import prod
 from typing import cast
 
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.diagnostics import VerifyFailure
@@ -26,6 +26,7 @@ from mlopt.memory import Buffer, PlanError, check_plan
 ARENA = "mlopt.arena"
 """Attribute of the argument of `@main` that all planned buffers lie in."""
 _WORKSPACE = "mlopt.workspace"
+_WRITTEN = "mlopt.written"
 
 
 @dataclass
@@ -62,6 +63,9 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
         op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp) and not op.is_declaration
     }
     written = {name: _written_arguments(function) for name, function in functions.items()}
+    for op in module.ops:
+        if isinstance(op, func.FuncOp) and op.is_declaration:
+            written[op.sym_name.data] = _declared_written(op)
     for function in functions.values():
         for op in function.walk():
             if isinstance(op, memref.AllocOp):
@@ -230,6 +234,14 @@ def _verify_calls(
                     "buffer is another argument too",
                     place=place_of_op(op),
                 )
+
+
+def _declared_written(declaration: func.FuncOp) -> frozenset[int]:
+    """What a function without a body says it writes: the arguments `mlopt.written`, and a workspace as the last one."""
+    written = declaration.attributes.get(_WRITTEN)
+    named = frozenset(written.get_values()) if isinstance(written, DenseArrayBase) else frozenset[int]()
+    last = len(declaration.function_type.inputs) - 1
+    return named | {last} if _WORKSPACE in declaration.attributes else named
 
 
 def _written_arguments(function: func.FuncOp) -> frozenset[int]:

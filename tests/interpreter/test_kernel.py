@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlopt.diagnostics import InputError, MloptError, RunError
+from mlopt.diagnostics import InputError, MloptError, RunError, UnsupportedError
 from mlopt.interpreter import structured_ops
 from mlopt.interpreter.kernel import evaluate_module
+from mlopt.interpreter.runtime import RUNTIME_FUNCTIONS
 from mlopt.ir.parser import parse_module
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module
 from mlopt.weights import WeightStore
+from tests.interpreter.runtime_functions import Reversed
 
 
 def run(text: str, *inputs: np.ndarray, weights: WeightStore | None = None) -> list[np.ndarray]:
@@ -439,21 +441,22 @@ def test_interface_names_and_unsigned_types() -> None:
         evaluate_module(module, {"x:0": np.array([1, 2], np.int8)}, WeightStore())
 
 
-def test_weights_and_run_time_functions() -> None:
+def test_weights_and_run_time_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     store = WeightStore()
     store.add(np.array([3, 1, 2], np.float32), "w")
     text = """
       func.func @main() -> tensor<3xf32> {
         %w = kernel.constant #mlopt.weight<"w"> : tensor<3xf32>
         %e = tensor.empty() : tensor<3xf32>
-        %y = kernel.call @mlopt_rt_sort ins(%w : tensor<3xf32>) outs(%e : tensor<3xf32>) -> tensor<3xf32>
+        %y = kernel.call @mlopt_rt_reversed ins(%w : tensor<3xf32>) outs(%e : tensor<3xf32>)
+          attributes {factor = 2 : i64} -> tensor<3xf32>
         func.return %y : tensor<3xf32>
       }"""
     module = parse_module(text, make_context())
-    found = evaluate_module(module, {}, store, {"mlopt_rt_sort": lambda ins, outs: [np.sort(ins[0])]})
-    np.testing.assert_array_equal(found["result0"], [1, 2, 3])
-    with pytest.raises(RunError, match="the run-time function '@mlopt_rt_sort' is not known"):
+    with pytest.raises(UnsupportedError, match="there is no run-time function '@mlopt_rt_reversed'"):
         evaluate_module(module, {}, store)
+    monkeypatch.setitem(RUNTIME_FUNCTIONS, Reversed.NAME, Reversed)
+    np.testing.assert_array_equal(evaluate_module(module, {}, store)["result0"], [4, 2, 6])
     with pytest.raises(RunError, match="weight 'w' is not in the store"):
         evaluate_module(module, {}, WeightStore())
 

@@ -674,25 +674,15 @@ linalg.fill ins(%v : f32) outs(%s : {row})
             VerifyFailure,
             "takes 3 elements from 2 on with stride 1 along axis 0, which has 4",
         ),
-        ("func.call @mlopt_rt_none() : () -> ()", UnsupportedError, "no run-time function"),
+        (
+            "func.call @external() : () -> ()",
+            UnsupportedError,
+            "@external is declared only, and no run-time function",
+        ),
     ],
 )
 def test_what_can_not_be_executed_is_said(body: str, kind: type[MloptError], message: str) -> None:
-    functions = "func.func private @mlopt_rt_none() -> ()\n"
+    functions = "func.func private @external() -> ()\n"
     with pytest.raises(kind, match=message) as error:
         load(loop_module(body, functions=functions))
     assert error.value.place is not None and error.value.place.line == 2
-
-
-def test_runtime_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlopt.interpreter.runtime import RUNTIME_FUNCTIONS
-
-    def reverse(source: np.ndarray, target: np.ndarray, factor: np.ndarray) -> None:
-        np.multiply(source[::-1], factor, out=target)
-
-    monkeypatch.setitem(RUNTIME_FUNCTIONS, "mlopt_rt_reverse", reverse)
-    body = f"%f = arith.constant 2.0 : f32\nfunc.call @mlopt_rt_reverse(%x, %y, %f) : ({T}, {T}, f32) -> ()"
-    functions = f"func.func private @mlopt_rt_reverse({T}, {T}, f32)\n"
-    np.testing.assert_array_equal(
-        run(loop_module(body, functions=functions), {"x": X, "n": np.array(0)})["y"], 2 * X[::-1]
-    )

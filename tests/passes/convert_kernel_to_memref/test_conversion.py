@@ -218,15 +218,31 @@ def test_a_contract_extends_narrow_operands() -> None:
     check(text, {"a": np.full((1, 2), -128, np.int8)}, {"y": np.array([[32768]], np.int32)})
 
 
-def test_a_runtime_call_is_declared_and_called() -> None:
-    text = """func.func @main(%x: tensor<3xf32> {mlopt.name = "x"}) -> (tensor<3xf32> {mlopt.name = "y"}) {
-  %e = tensor.empty() : tensor<3xf32>
-  %y = kernel.call @mlopt_rt_sort ins(%x : tensor<3xf32>) outs(%e : tensor<3xf32>) -> tensor<3xf32>
-  func.return %y : tensor<3xf32>
-}"""
+def test_a_runtime_call_is_declared_once_for_each_of_its_forms() -> None:
+    """The declaration says what is written, and the parameters: calls with others need another one."""
+    call = """  %e{i} = tensor.empty() : tensor<3xf32>
+  %y{i} = kernel.call @mlopt_rt_sort ins(%x : tensor<3xf32>) outs(%e{i} : tensor<3xf32>)
+    attributes {{axis = {axis} : i64}} -> tensor<3xf32>"""
+    calls = "\n".join(call.format(i=i, axis=axis) for i, axis in enumerate((0, 1, 0)))
+    text = f"""func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {{
+{calls}
+  func.return %y0, %y1, %y2 : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+}}"""
     final = print_module(lower(text))
-    assert "func.call @mlopt_rt_sort(%x, %y) : (memref<3xf32>, memref<3xf32>) -> ()" in final
-    assert "func.func private @mlopt_rt_sort(memref<3xf32>, memref<3xf32>)" in final
+    types = "(memref<3xf32>, memref<3xf32>) -> ()"
+    assert final.count(f"func.call @mlopt_rt_sort(%x, %result0) : {types}") == 1
+    assert final.count(f"func.call @mlopt_rt_sort_1(%x, %result1) : {types}") == 1
+    assert final.count(f"func.call @mlopt_rt_sort(%x, %result2) : {types}") == 1
+    for name, axis in (("mlopt_rt_sort", 0), ("mlopt_rt_sort_1", 1)):
+        declaration = f"func.func private @{name}{types} attributes "
+        assert (
+            declaration
+            + (
+                '{mlopt.runtime = "mlopt_rt_sort", mlopt.written = array<i64: 1>, '
+                f"mlopt.parameters = {{axis = {axis} : i64}}}}"
+            )
+            in final
+        )
     check_with_mlir_opt(final)
 
 

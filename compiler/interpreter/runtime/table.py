@@ -1,0 +1,11 @@
+"""All run-time functions by name. A new one is a class in the file of its family, and stands in `FUNCTIONS`."""
+
+from __future__ import annotations
+
+from mlopt.interpreter.runtime.base import RuntimeFunction
+from mlopt.interpreter.runtime.scatter import ScatterElements, ScatterNd
+
+FUNCTIONS: tuple[type[RuntimeFunction], ...] = (ScatterElements, ScatterNd)
+
+RUNTIME_FUNCTIONS: dict[str, type[RuntimeFunction]] = {function.NAME: function for function in FUNCTIONS}
+"""Name → the class of its calls."""
