@@ -291,6 +291,21 @@ INDEXING = [
     case("GatherND", X, np.array([[1], [-1]]), batch_dims=1),
 ]
 
+NGRAMS = [
+    case(
+        "TfIdfVectorizer",
+        np.array([[1, 2, 2, 1], [2, 1, 3, 2]]),
+        mode="TFIDF",
+        pool_int64s=[1, 2, 1, 2],
+        ngram_counts=[0, 2],
+        ngram_indexes=[2, 0, 1],
+        weights=[0.5, 2.0, 4.0],
+        min_gram_length=1,
+        max_gram_length=2,
+        max_skip_count=1,
+    ),
+]
+
 SHAPES = [
     case("Shape", X),
     case("Shape", X, start=-2, end=-1),
@@ -345,7 +360,7 @@ QUANTIZED = [
 
 CASES = [
     *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *NORMALIZATIONS, *REDUCTIONS),
-    *(*MOVEMENTS, *INDEXING, *POSITIONS, *SHAPES, *QUANTIZED),
+    *(*MOVEMENTS, *INDEXING, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
 ]
 
 

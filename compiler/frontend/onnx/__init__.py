@@ -22,6 +22,7 @@ from mlopt.frontend.onnx import fourier as _fourier
 from mlopt.frontend.onnx import indexing as _indexing
 from mlopt.frontend.onnx import matmul as _matmul
 from mlopt.frontend.onnx import movement as _movement
+from mlopt.frontend.onnx import ngrams as _ngrams
 from mlopt.frontend.onnx import normalization as _normalization
 from mlopt.frontend.onnx import pooling as _pooling
 from mlopt.frontend.onnx import positions as _positions
@@ -45,6 +46,7 @@ FAMILIES = (
     _matmul,
     _movement,
     _normalization,
+    _ngrams,
     _pooling,
     _positions,
     _quantization,
