@@ -6,9 +6,11 @@ sentence with the operation's place. Time is linear in the number of operations 
 
 from __future__ import annotations
 
+from functools import cache
+
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.ir import Block, BlockArgument, ErasedSSAValue, Operation, OpResult, Region, SSAValue
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from mlopt.diagnostics import Diagnostic, MloptError, Severity, VerifyFailure
@@ -121,7 +123,7 @@ class _Verifier:
         parent = region.parent
         if (
             parent is None
-            or (single and parent.has_trait(NoTerminator))
+            or (single and _has_trait(type(parent), NoTerminator))
             or isinstance(parent, UnregisteredOp)
         ):
             return
@@ -131,7 +133,7 @@ class _Verifier:
                 f"'{parent.name}' op expects a terminator at the end of each block, but found an empty block",
                 place=place_of_op(parent),
             )
-        if not last.has_trait(IsTerminator, value_if_unregistered=True):
+        if not _has_trait(type(last), IsTerminator):
             raise VerifyFailure(
                 f"'{last.name}' op ends a block of '{parent.name}' but is no terminator",
                 place=place_of_op(last),
@@ -156,7 +158,7 @@ class _Verifier:
                 raise VerifyFailure(
                     f"'{op_name(op)}' op branches to a block of another region", place=place_of_op(op)
                 )
-        if block is not None and block.last_op is not op and op.has_trait(IsTerminator):
+        if block is not None and block.last_op is not op and _has_trait(type(op), IsTerminator):
             raise VerifyFailure(
                 f"'{op_name(op)}' op must be the last operation in its block", place=place_of_op(op)
             )
@@ -184,7 +186,13 @@ def op_name(op: Operation) -> str:
 
 def op_is_isolated(op: Operation) -> bool:
     """Whether the regions of `op` can't use values from outside."""
-    return op.has_trait(IsolatedFromAbove)
+    return _has_trait(type(op), IsolatedFromAbove)
+
+
+@cache
+def _has_trait(kind: type[Operation], trait: type[OpTrait]) -> bool:
+    """Whether operations of a class have a trait; an unregistered operation has all."""
+    return kind.has_trait(trait)
 
 
 def first_sentence(error: Exception) -> str:
