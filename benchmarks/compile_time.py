@@ -1,10 +1,11 @@
 """Where the time of a compilation goes: `python benchmarks/compile_time.py MODEL.onnx [--inputs IN.npz] [--dim N=V]`.
 
-Each repetition is a process of its own, from its start to a model that is printed and loaded into the engine. Time is
-exclusive: a verification inside a pass counts as verification only, a module imported inside it as import. The median
-over the repetitions is shown; what is not in any row below "other" is there. A run before them, which is not counted,
-compiles all modules to bytecode, as a user has them. It goes to a folder of the benchmark's own: an environment may
-forbid to write it elsewhere (`PYTHONDONTWRITEBYTECODE`).
+Each repetition is a process of its own, from its start to a model that is printed and loaded into the engine, as the
+commands do it: without copies of the levels above, which only a report wants. Time is exclusive: a verification inside
+a pass counts as verification only, a module imported inside it as import. The median over the repetitions is shown;
+what is not in any row below "other" is there. A run before them, which is not counted, compiles all modules to
+bytecode, as a user has them. It goes to a folder of the benchmark's own: an environment may forbid to write it
+elsewhere (`PYTHONDONTWRITEBYTECODE`).
 """
 
 from __future__ import annotations
@@ -106,15 +107,13 @@ def measure(model: Path, inputs: Path | None, dims: dict[str, int], spawned: flo
     clock.wrap(manager, "_verify", "verification")
     clock.wrap(manager, "_check", "conditions of passes")
     clock.wrap(compilation, "verify_module", "verification")
-    clock.wrap(compilation.ModuleOp, "clone", "copies of levels")
     clock.wrap(importer, "read_model", "read the file")
     clock.wrap(importer, "import_onnx", "import")
     clock.wrap(importlib.import_module("mlopt.frontend.onnx"), "import_onnx", "import")
 
     given = read_npz(inputs, "in") if inputs is not None else None
-    compiled = compilation.compile_model(
-        compilation.load_model(model, CompileOptions(dims=dims), inputs=given)
-    )
+    loaded = compilation.load_model(model, CompileOptions(dims=dims), inputs=given)
+    compiled = compilation.compile_model(loaded, keep_levels=False)
     with clock.phase("print"):
         print_module(compiled.module, debuginfo=True)
     with clock.phase("load into the engine"):

@@ -50,7 +50,8 @@ _WRAPPED = re.compile(r"\s*(builtin\.module|any)\s*\(")
 class Compilation:
     """A module on its way down, with what was measured.
 
-    `levels` holds the module as it was at the end of each level reached (the last is `module` itself).
+    `levels` holds the module as it was at the end of each level reached (the last is `module` itself), or of the
+    last one only: see `compile_model`.
     """
 
     ctx: CompilerContext
@@ -69,7 +70,9 @@ class Compilation:
         return str(Pipeline("builtin.module", tuple(self.elements)))
 
     def ir(self, level: Level) -> str:
-        """The text of the module at the end of a level, large constants elided."""
+        """The text of the module at the end of a level, large constants elided; `InputError` if it was not reached."""
+        if level not in LEVELS:
+            raise InputError(f"there is no level '{level}', expected one of {', '.join(LEVELS)}")
         if level not in self.levels:
             reached = ", ".join(self.levels) or "none"
             raise InputError(f"the model was not compiled through level '{level}' (levels kept: {reached})")
@@ -121,8 +124,11 @@ def compile_model(
     target: Level | None = "memref",
     *,
     instrumentations: Sequence[Instrumentation] = (),
+    keep_levels: bool = True,
 ) -> Compilation:
     """Lower the module through the level `target`, in place. `instrumentations` watch every pass.
+
+    With `keep_levels`, a copy of the module at the end of each level is kept, for `Compilation.ir` and for the report.
 
     A pipeline given as text must end at `target`; None lets it end anywhere, and stands for `memref` otherwise. The IR
     is verified after every conversion and at the end, and after every pass of a pipeline given as text: checking after
@@ -163,7 +169,10 @@ def compile_model(
             if level == target or step is None:
                 verify_module(module)
                 break
-            compilation.levels[level] = module.clone()
+            if keep_levels:
+                compilation.levels[level] = module.clone()
+            else:
+                del compilation.levels[level]
             _run(compilation, _pipeline_of([step]), instrumentations)
             level = LEVELS[LEVELS.index(level) + 1]
     compilation.compile_seconds += time.perf_counter() - start

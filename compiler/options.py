@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,6 +50,8 @@ def load_config(path: Path, options: CompileOptions) -> CompileOptions:
 
 def read_config(path: Path) -> dict[str, Any]:
     """The table in a JSON or TOML file."""
+    import tomllib  # most compilations read no configuration
+
     place = Place(str(path))
     try:
         text = path.read_text(encoding="utf-8")

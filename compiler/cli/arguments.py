@@ -134,7 +134,7 @@ def _parse_dims(texts: Sequence[str]) -> dict[str, int]:
 def compile_with_progress(
     arguments: argparse.Namespace, compilation: Compilation, target: Level | None
 ) -> Compilation:
-    """`compile_model`, with a sign of life on a terminal, and dumps if asked for."""
+    """`compile_model`, with a sign of life on a terminal, dumps if asked for, and the levels that a report wants."""
     from mlopt.cli.watching import PassProgress, dumps_of_changes
     from mlopt.compilation import compile_model
 
@@ -142,7 +142,9 @@ def compile_with_progress(
         watchers: list[Instrumentation] = [PassProgress(update)]
         if arguments.dump is not None:
             watchers.append(dumps_of_changes(arguments.dump))
-        return compile_model(compilation, target, instrumentations=watchers)
+        return compile_model(
+            compilation, target, instrumentations=watchers, keep_levels=arguments.report is not None
+        )
 
 
 def finish(
