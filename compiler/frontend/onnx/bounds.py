@@ -1,0 +1,19 @@
+"""What it is for a value to be bounded: its size along one axis depends on data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Along `axis` a value has the first `extent` of the elements that its type has; what is behind them is no part of it.
+
+    `extent` is a tensor<i64> computed at run time, from 0 to the size in the type. The elements behind it are defined, and
+    no operation fails because of them, but which they are is left open.
+    """
+
+    axis: int
+    extent: SSAValue
