@@ -48,7 +48,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     - All arguments are tensors, or all of them buffers (memref), whole and in row-major order.
     - Names of inputs, and of outputs, are distinct strings.
     - There is at most one arena, of bytes; what lies in memory is an argument and no result.
-    - `mlopt.dtype` gives a whole number its sign, and nothing else.
+    - `mlopt.dtype` gives a whole number its sign, a byte also a width of 4 or 2 bits, and nothing else.
     - No tensor in the module is larger than memory can be.
     """
     for op in module.ops:
@@ -142,11 +142,13 @@ def _check_dtype(main: FuncOp, type_: Attribute, attributes: dict[str, Attribute
     declared = attributes.get("mlopt.dtype")
     if declared is None:
         return
-    expected = f"uint{_bits(type_)}"
-    if not isinstance(declared, StringAttr) or declared.data != expected:
+    bits = _bits(type_)
+    allowed = [f"uint{bits}", *(("int4", "uint4", "int2", "uint2") if bits == 8 else ())]
+    if not isinstance(declared, StringAttr) or declared.data not in allowed:
         found = f'"{declared.data}"' if isinstance(declared, StringAttr) else declared
+        narrow = " or one of 4 or 2 bits," if bits == 8 else ""
         raise InputError(
-            f"expected the unsigned integer of the same width as the mlopt.dtype of {type_}, found {found}",
+            f"expected the unsigned integer of the same width{narrow} as the mlopt.dtype of {type_}, found {found}",
             place=place_of_op(main),
         )
 

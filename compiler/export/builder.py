@@ -13,7 +13,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects.graph.base import is_tiny_float, tensor_type
-from mlopt.export.types import allowed_types, carrier, is_packed, onnx_type, output_variables, type_string
+from mlopt.export.types import (
+    allowed_types,
+    carrier,
+    is_packed,
+    onnx_type,
+    output_variables,
+    since_opset,
+    type_string,
+)
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.locations import node_names, place_of_op
 
@@ -103,7 +111,6 @@ class Builder:
         """
         inputs = op.operands if operands is None else operands
         resolved = [self.values[value] if isinstance(value, SSAValue) else value for value in inputs]
-        self.opset = max(self.opset, since)
         results = [self.values[result] for result in op.results]
         self._emit(onnx_op, resolved, results, attributes, since)
 
@@ -167,6 +174,8 @@ class Builder:
         opset: int,
     ) -> None:
         """Add a node, with casts around it where the operator does not take the element types."""
+        opset = max([opset, *(since_opset(value.element) for value in (*inputs, *outputs) if value)])
+        self.opset = max(self.opset, opset)
         formal = allowed_types(onnx_op, opset)
         carriers: dict[str, Attribute] = {}
         names: list[str] = []
@@ -219,11 +228,14 @@ class Builder:
         return self.node_names.unique(name)
 
 
-def cast_attributes(element: Attribute, *, saturate: bool = False) -> Attributes:
+def cast_attributes(
+    element: Attribute, *, saturate: bool = False, round_mode: str | None = None
+) -> Attributes:
     """The attributes of a Cast to this element type."""
-    kind = onnx_type(element)
-    has_saturation = is_tiny_float(element) and not is_packed(element)
-    return {"to": kind, "saturate": int(saturate)} if has_saturation else {"to": kind}
+    attributes: Attributes = {"to": onnx_type(element)}
+    if is_tiny_float(element) and not is_packed(element):
+        attributes = {**attributes, "saturate": int(saturate)}
+    return attributes if round_mode is None else {**attributes, "round_mode": round_mode}
 
 
 def element_of(value: SSAValue) -> Attribute:

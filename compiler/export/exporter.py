@@ -45,8 +45,7 @@ def to_onnx(module: ModuleOp, weights: WeightStore) -> ModelProto:
     """
     exported = export_graph(module, weights)
     exported.proto.graph.initializer.extend(
-        tensor_proto(initializer.array(), initializer.value.element, initializer.value.name)
-        for initializer in exported.initializers
+        tensor_proto(initializer.array(), initializer.value.name) for initializer in exported.initializers
     )
     return exported.proto
 

@@ -83,7 +83,7 @@ def _add_initializers(
     for initializer in exported.initializers:
         value = initializer.value
         if data is None or value.name not in external:
-            tensor = tensor_proto(initializer.array(), value.element, value.name)
+            tensor = tensor_proto(initializer.array(), value.name)
         else:
             tensor = _write_apart(initializer, data, location)
         exported.proto.graph.initializer.append(tensor)
@@ -95,7 +95,7 @@ def _write_apart(initializer: Initializer, data: BinaryIO, location: str) -> Ten
     data.write(b"\0" * (-data.tell() % ALIGNMENT))
     offset = data.tell()
     if is_packed(value.element):
-        data.write(tensor_proto(array, value.element, value.name).raw_data)
+        data.write(tensor_proto(array, value.name).raw_data)
     else:
         data.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     tensor = TensorProto(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import i32
+
 from mlopt.dialects import graph
+from mlopt.dialects.graph.base import is_float, is_sub_byte, is_tiny_float
 from mlopt.export.builder import Builder, cast_attributes, element_of
 from mlopt.export.registry import exports, exports_plainly
 from mlopt.export.types import onnx_type
@@ -17,8 +20,15 @@ def clip(builder: Builder, op: graph.ClipOp) -> None:
 
 @exports(graph.CastOp)
 def cast(builder: Builder, op: graph.CastOp) -> None:
-    attributes = cast_attributes(element_of(op.result), saturate=op.saturate is not None)
-    builder.node(op, "Cast", attributes=attributes)
+    source, target = element_of(op.input), element_of(op.result)
+    attributes = cast_attributes(
+        target,
+        saturate=op.saturate is not None,
+        round_mode=None if op.round_mode is None else op.round_mode.data,
+    )
+    # From floats, ONNX leaves open how integers of less than a byte are rounded: onnxruntime takes the nearest.
+    through_i32 = is_sub_byte(target) and (is_float(source) or is_tiny_float(source))
+    builder.node(op, "Cast", [builder.cast(op.input, i32) if through_i32 else op.input], attributes)
 
 
 @exports(graph.BitcastOp)

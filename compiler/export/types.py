@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-import ml_dtypes
 import numpy as np
 from onnx import TensorProto, defs, helper, numpy_helper
 from xdsl.dialects.builtin import (
     BFloat16Type,
-    Float4E2M1FNType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -21,31 +19,36 @@ from xdsl.ir import Attribute
 
 from mlopt.dialects.graph.base import is_tiny_float, is_unsigned
 from mlopt.ir.dtypes import to_numpy_dtype
-
-_PACKED: dict[Attribute, np.dtype] = {
-    IntegerType(4): np.dtype(ml_dtypes.int4),
-    IntegerType(4, Signedness.UNSIGNED): np.dtype(ml_dtypes.uint4),
-    IntegerType(2): np.dtype(ml_dtypes.int2),
-    IntegerType(2, Signedness.UNSIGNED): np.dtype(ml_dtypes.uint2),
-}
-"""Integers that ONNX packs into bytes; arrays of the IR have a byte for each."""
+from mlopt.weights import sub_byte
 
 
 def onnx_type(element: Attribute) -> int:
     """The ONNX number of an element type; `UnsupportedError` if there is none."""
-    dtype = _PACKED[element] if element in _PACKED else to_numpy_dtype(element)
-    return helper.np_dtype_to_tensor_dtype(dtype)
+    return helper.np_dtype_to_tensor_dtype(to_numpy_dtype(element))
+
+
+def since_opset(element: Attribute) -> int:
+    """The operator set in which the standard took up an element type, for those that are newer than the oldest used."""
+    return _SINCE.get(to_numpy_dtype(element).name, 1)
+
+
+_SINCE = {
+    **dict.fromkeys(("int4", "uint4"), 21),
+    "float4_e2m1fn": 23,
+    "float8_e8m0fnu": 24,
+    **dict.fromkeys(("int2", "uint2"), 25),
+    **dict.fromkeys(("float6_e2m3fn", "float6_e3m2fn"), 28),
+}
 
 
 def is_packed(element: Attribute) -> bool:
     """Whether ONNX has several elements in a byte, where arrays have one."""
-    return element in _PACKED or isinstance(element, Float4E2M1FNType)
+    return to_numpy_dtype(element) in sub_byte.WIDTHS
 
 
-def tensor_proto(array: np.ndarray, element: Attribute, name: str) -> TensorProto:
+def tensor_proto(array: np.ndarray, name: str) -> TensorProto:
     """The array as an ONNX tensor, bit for bit, little-endian and packed as ONNX has it."""
-    dtype = _PACKED.get(element)
-    return numpy_helper.from_array(array if dtype is None else array.astype(dtype), name)
+    return numpy_helper.from_array(array, name)
 
 
 def type_string(element: Attribute) -> str:

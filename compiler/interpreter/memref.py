@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlopt.diagnostics import InputError, RunError, VerifyFailure
 from mlopt.interpreter.descriptors import Descriptor, memref_type, static_shape, whole
+from mlopt.interpreter.element_types import require_known_integers
 from mlopt.interpreter.plan import Memory, PlanBuilder, aligned_bytes, run_plan
 from mlopt.interpreter.poison import POISON, Interval, dead_after
 from mlopt.interpreter.translate import Frame, Program, Value, argument_attribute
@@ -21,7 +22,7 @@ from mlopt.ir.dense import is_dense
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
-from mlopt.weights import WeightStore
+from mlopt.weights import WeightStore, sub_byte
 
 BUFFER_ELEMENTS = 128
 """Elements of numpy's own iteration buffers during a run: 1 to 4 KiB per call instead of up to 200.
@@ -48,6 +49,7 @@ class Executable:
     """
 
     def __init__(self, module: ModuleOp, weights: WeightStore, *, poison: bool = False):
+        require_known_integers(module)
         self._memory = Memory()
         self._program = Program(module, self._memory)
         self._main = self._program.function("main")
@@ -176,8 +178,10 @@ class Executable:
             raise VerifyFailure(f'there is no weight "{name}" in the weight store', place=place)
         array = self._weights.get(name)
         dtype = to_numpy_dtype(type_.element_type)
-        # Integers are signless at this level: an unsigned weight is one of them.
-        same_type = array.dtype.name.removeprefix("u") == dtype.name.removeprefix("u")
+        # Integers are signless at this level: an unsigned weight is one of them, one of less than a byte a byte.
+        same_type = array.dtype.name.removeprefix("u") == dtype.name.removeprefix("u") or (
+            dtype == np.int8 and sub_byte.is_integer(array.dtype)
+        )
         if array.shape != tuple(type_.get_shape()) or not same_type:
             raise VerifyFailure(
                 f'weight "{name}" is {array.dtype}{list(array.shape)}, expected {type_}', place=place
@@ -197,7 +201,7 @@ class Executable:
             array = np.asarray(inputs[spec.name])
             _check(array, spec, "input")
             self._check_value(array, spec)
-            found.append(np.require(array, spec.dtype, ["C", "A"]))
+            found.append(sub_byte.extended(np.require(array, spec.dtype, ["C", "A"])))
         return found
 
     def _check_value(self, array: np.ndarray, spec: TensorSpec) -> None:

@@ -185,13 +185,27 @@ def unpack_hex(text: str, element_type: Attribute, count: int) -> bytes:
             )
         return np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little", count=count).tobytes()
     size = element_bytes(element_type)
-    if len(raw) == size:
-        return raw * count
-    if len(raw) != size * count:
+    if len(raw) not in (size, size * count):
         raise ElementError(
             f"expected {size * count} bytes for {count} elements of type {element_type}, found {len(raw)}"
         )
-    return raw
+    _require_in_range(raw, element_type)
+    return raw * count if len(raw) == size else raw
+
+
+def _require_in_range(stored: bytes, element_type: Attribute) -> None:
+    """Raise unless bytes that hold numbers of fewer bits are extended from these."""
+    width = 8 if float_dtype(element_type) is None else float_width(element_type)
+    if width < 8 and max(stored, default=0) >> width:
+        raise ElementError(f"byte {max(stored):#x} is out of range for type {element_type}")
+    if not is_integer(element_type) or isinstance(element_type, IndexType) or element_type.bitwidth % 8 == 0:
+        return
+    low, high = element_type.value_range()
+    if not _is_unsigned(element_type):
+        high = 1 << (element_type.bitwidth - 1)
+    wrong = next((value for value in integers(stored, element_type) if not low <= value < high), None)
+    if wrong is not None:
+        raise ElementError(f"integer {wrong} is out of range for type {element_type}")
 
 
 def is_splat(stored: bytes, size: int) -> bool:

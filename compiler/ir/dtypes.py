@@ -1,7 +1,8 @@
 """Element types of the IR and numpy's: which stands for which, and constants as arrays.
 
-`iN` and `siN` are numpy's signed integers, `uiN` its unsigned ones, `i1` is bool, `index` int64. A sub-byte
-integer takes a byte. Float types narrower than numpy's own come from `ml_dtypes`.
+`iN` and `siN` are numpy's signed integers, `uiN` its unsigned ones, `i1` is bool, `index` int64. Integers of 4 and 2
+bits, and float types narrower than numpy's own, come from `ml_dtypes`; each element takes a byte (see
+`mlopt.weights.sub_byte`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from xdsl.dialects.builtin import (
     Signedness,
     TensorType,
     f4E2M1FN,
+    f6E2M3FN,
+    f6E3M2FN,
     f8E4M3FN,
     f8E4M3FNUZ,
     f8E5M2,
     f8E5M2FNUZ,
+    f8E8M0FNU,
 )
 from xdsl.ir import Attribute
 
@@ -36,6 +40,7 @@ from mlopt.diagnostics import UnsupportedError, VerifyFailure
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.dense import FLOAT_DTYPES, integer_bytes, is_dense, is_i1
 from mlopt.weights import WeightStore
+from mlopt.weights.sub_byte import extended
 
 MAX_DENSE_ELEMENTS = 64
 """Constants of more elements than this live in the weight store."""
@@ -50,11 +55,14 @@ _FROM_NUMPY: dict[str, AnyDenseElement] = {
     "float8_e5m2": f8E5M2,
     "float8_e4m3fnuz": f8E4M3FNUZ,
     "float8_e5m2fnuz": f8E5M2FNUZ,
+    "float8_e8m0fnu": f8E8M0FNU,
+    "float6_e2m3fn": f6E2M3FN,
+    "float6_e3m2fn": f6E3M2FN,
     "float4_e2m1fn": f4E2M1FN,
     "complex64": ComplexType(Float32Type()),
     "complex128": ComplexType(Float64Type()),
-    **{f"int{width}": IntegerType(width) for width in (8, 16, 32, 64)},
-    **{f"uint{width}": IntegerType(width, Signedness.UNSIGNED) for width in (8, 16, 32, 64)},
+    **{f"int{width}": IntegerType(width) for width in (2, 4, 8, 16, 32, 64)},
+    **{f"uint{width}": IntegerType(width, Signedness.UNSIGNED) for width in (2, 4, 8, 16, 32, 64)},
 }
 
 
@@ -66,8 +74,9 @@ def to_numpy_dtype(element_type: Attribute) -> np.dtype[Any]:
         case IntegerType() if is_i1(element_type):
             return np.dtype(np.bool_)
         case IntegerType() if element_type.width.data <= 64:
-            kind = "u" if element_type.signedness.data == Signedness.UNSIGNED else "i"
-            return np.dtype(f"{kind}{integer_bytes(element_type.width.data)}")
+            kind = "u" if element_type.signedness.data == Signedness.UNSIGNED else ""
+            width = element_type.width.data
+            return np.dtype(f"{kind}int{width if width in (2, 4) else 8 * integer_bytes(width)}")
         case ComplexType(element_type=Float32Type()):
             return np.dtype(np.complex64)
         case ComplexType(element_type=Float64Type()):
@@ -77,6 +86,12 @@ def to_numpy_dtype(element_type: Attribute) -> np.dtype[Any]:
             if dtype is None:
                 raise UnsupportedError(f"element type {element_type} has no numpy type")
             return dtype
+
+
+def integer_range(element_type: Attribute) -> tuple[int, int]:
+    """The smallest and the largest number of an integer type."""
+    limits = cast(Any, ml_dtypes.iinfo(to_numpy_dtype(element_type)))
+    return int(limits.min), int(limits.max)
 
 
 def largest_number(element_type: Attribute) -> float:
@@ -116,7 +131,7 @@ def array_to_dense(
         type = TensorType(from_numpy_dtype(array.dtype), array.shape)
     if tuple(type.get_shape()) != array.shape or to_numpy_dtype(type.element_type) != array.dtype:
         raise ValueError(f"an array {array.dtype}{list(array.shape)} is no constant of type {type}")
-    return DenseIntOrFPElementsAttr(type, BytesAttr(np.ascontiguousarray(array).tobytes()))
+    return DenseIntOrFPElementsAttr(type, BytesAttr(np.ascontiguousarray(extended(array)).tobytes()))
 
 
 def constant_attr(

@@ -16,6 +16,7 @@ import numpy as np
 from mlopt.diagnostics import InputError
 from mlopt.weights import safetensors_file
 from mlopt.weights.alignment import aligned_copy, is_aligned
+from mlopt.weights.sub_byte import extended, is_extended
 
 _Kind = tuple[np.dtype, tuple[int, ...]]
 _RESERVED_NAME = "__metadata__"
@@ -64,7 +65,7 @@ class WeightStore:
         """
         if not safetensors_file.is_storable(array.dtype.newbyteorder("=")):
             raise InputError(f'weight "{name}" has the type {array.dtype}, which is not supported')
-        array = _little_endian(array)
+        array = extended(_little_endian(array))
         kind = (array.dtype, array.shape)
         equal = self._find_equal(array, kind)
         if equal is not None:
@@ -78,10 +79,16 @@ class WeightStore:
         return name
 
     def get(self, name: str) -> np.ndarray:
-        """The array of that name (read-only); `KeyError` if there is none."""
+        """The array of that name (read-only); `KeyError` if there is none.
+
+        Elements of less than a byte are extended to it, whatever a file's bytes were.
+        """
         entry = self._entries[name]
-        if not is_aligned(entry.data):
-            entry = _Entry(entry.dtype, entry.shape, aligned_copy(entry.data))
+        data = entry.data if is_extended(entry.array()) else _bytes_of(extended(entry.array()))
+        if not is_aligned(data):
+            data = aligned_copy(data)
+        if data is not entry.data:
+            entry = _Entry(entry.dtype, entry.shape, data)
             self._entries[name] = entry
         return entry.array()
 

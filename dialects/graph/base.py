@@ -21,10 +21,13 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
     Float8E4M3FNType,
     Float8E4M3FNUZType,
     Float8E5M2FNUZType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -69,6 +72,10 @@ _SIGNED_INTEGERS: Collection[Attribute] = frozenset(IntegerType(width) for width
 _UNSIGNED_INTEGERS: Collection[Attribute] = frozenset(
     IntegerType(width, Signedness.UNSIGNED) for width in (8, 16, 32, 64)
 )
+_UNSIGNED_SUB_BYTE: Collection[Attribute] = frozenset(
+    IntegerType(width, Signedness.UNSIGNED) for width in (2, 4)
+)
+_SUB_BYTE: Collection[Attribute] = _UNSIGNED_SUB_BYTE | frozenset(IntegerType(width) for width in (2, 4))
 
 
 def is_float(element: Attribute) -> bool:
@@ -77,11 +84,22 @@ def is_float(element: Attribute) -> bool:
 
 
 def is_tiny_float(element: Attribute) -> bool:
-    """Is it one of the floating-point types that are for storage only, of 8 bits or 4?"""
-    return isinstance(
+    """Is it one of the floating-point types that are for storage only, of 8, 6 or 4 bits?"""
+    return is_scale_float(element) or isinstance(
         element,
-        Float8E4M3FNType | Float8E4M3FNUZType | Float8E5M2Type | Float8E5M2FNUZType | Float4E2M1FNType,
+        Float8E4M3FNType
+        | Float8E4M3FNUZType
+        | Float8E5M2Type
+        | Float8E5M2FNUZType
+        | Float6E2M3FNType
+        | Float6E3M2FNType
+        | Float4E2M1FNType,
     )
+
+
+def is_scale_float(element: Attribute) -> bool:
+    """Is it f8E8M0FNU, whose numbers are the powers of two from 2^-127 to 2^127, and NaN?"""
+    return isinstance(element, Float8E8M0FNUType)
 
 
 def is_bool(element: Attribute) -> bool:
@@ -94,9 +112,14 @@ def is_integer(element: Attribute) -> bool:
     return element in _SIGNED_INTEGERS or element in _UNSIGNED_INTEGERS
 
 
+def is_sub_byte(element: Attribute) -> bool:
+    """Is it an integer of 4 or 2 bits: i4, i2, ui4 or ui2, which are for storage only?"""
+    return element in _SUB_BYTE
+
+
 def is_unsigned(element: Attribute) -> bool:
     """Is it `uiN`?"""
-    return element in _UNSIGNED_INTEGERS
+    return element in _UNSIGNED_INTEGERS or element in _UNSIGNED_SUB_BYTE
 
 
 FLOAT = Elements("floating-point elements (f16, bf16, f32, f64)", is_float)
@@ -109,6 +132,10 @@ SIGNED = Elements(
 )
 BITS = Elements("integer or i1 elements", lambda e: is_integer(e) or is_bool(e))
 INDEX = Elements("i32 or i64 elements", lambda e: e in (i32, i64))
+CASTABLE = Elements(
+    "integer, i1 or floating-point elements",
+    lambda e: BITS.accepts(e) or is_sub_byte(e) or is_float(e) or is_tiny_float(e),
+)
 ANY = Elements("any elements", lambda e: True)
 
 

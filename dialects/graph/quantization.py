@@ -22,6 +22,7 @@ from mlopt.dialects.graph.base import (
     Operand,
     Properties,
     Tensor,
+    is_scale_float,
     is_tiny_float,
     require_broadcast_to,
     require_elements,
@@ -35,16 +36,16 @@ from mlopt.dialects.graph.base import (
 
 _NARROW_INTEGERS: Collection[Attribute] = frozenset(
     IntegerType(width, signedness)
-    for width in (8, 16)
+    for width in (2, 4, 8, 16)
     for signedness in (Signedness.SIGNLESS, Signedness.UNSIGNED)
 )
 
 QUANTIZED = Elements(
-    "8- or 16-bit integer elements, or floats of 8 or 4 bits",
-    lambda e: e in _NARROW_INTEGERS or is_tiny_float(e),
+    "integer elements of 2 to 16 bits, or floats of 8 bits or fewer but f8E8M0FNU",
+    lambda e: e in _NARROW_INTEGERS or (is_tiny_float(e) and not is_scale_float(e)),
 )
 DEQUANTIZABLE = Elements(
-    "i8, i16, i32, ui8 or ui16 elements, or floats of 8 or 4 bits",
+    "i32 elements, integer elements of 2 to 16 bits, or floats of 8 bits or fewer but f8E8M0FNU",
     lambda e: QUANTIZED.accepts(e) or e == i32,
 )
 
@@ -100,7 +101,9 @@ class QuantizeOp(GraphOp):
             require_same_elements(result, tensor, "the zero point")
             require_broadcast_to(input.get_shape(), tensor, "the zero point")
         if self.saturate is not None and not is_tiny_float(result.element_type):
-            raise VerifyException(f"expected 'saturate' only to floats of 8 or 4 bits, found it to {result}")
+            raise VerifyException(
+                f"expected 'saturate' only to floats of 8 bits or fewer, found it to {result}"
+            )
 
 
 @irdl_op_definition

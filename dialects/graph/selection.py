@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import (
     BOOL,
+    CASTABLE,
     NUMERIC,
     SIGNATURE,
     GraphOp,
@@ -29,6 +30,7 @@ from mlopt.dialects.graph.base import (
     Properties,
     Tensor,
     broadcast_shapes,
+    is_scale_float,
     is_tiny_float,
     require_elements,
     require_same_elements,
@@ -102,20 +104,30 @@ class ClipOp(InferredOp):
         return (input,)
 
 
+ROUND_MODES = ("up", "down", "nearest")
+"""How a number becomes a power of two."""
+
+
 @irdl_op_definition
 class CastOp(GraphOp):
     """The same values in another element type. ONNX Cast.
 
     Between floating-point types it rounds to nearest, halves to even. From floating point to integer it
     truncates toward zero; what is out of range becomes the nearest integer of the type, and NaN becomes 0
-    (ONNX leaves both open). Between integers it wraps. To i1 it is `x != 0`; from i1 it gives 0 or 1.
+    (ONNX leaves both open). Between integers it wraps; an integer of 4 or 2 bits has the low bits of what is i32
+    otherwise, also from floating point. To i1 it is `x != 0`; from i1 it gives 0 or 1.
 
-    A number that a floating-point type of 8 or 4 bits can't hold becomes its infinity, or NaN if it has none (or the
-    largest number if it has neither); with `saturate` it becomes the largest number, as an infinity does.
+    A number that a floating-point type of 8 bits or fewer can't hold becomes its infinity, or NaN if it has none (or
+    the largest number if it has neither); with `saturate` it becomes the largest number, as an infinity does.
+
+    To f8E8M0FNU, whose numbers are powers of two, `round_mode` says how: "up", "down", or "nearest" with ties up. What
+    is out of range then becomes NaN, or with `saturate` the nearest number of the type, as an infinity and 0 do;
+    negative numbers become NaN (ONNX leaves them open).
 
     ```mlir
     %y = graph.cast %x : tensor<2x3xf32> to tensor<2x3xi32>
     %z = graph.cast %x saturate : tensor<2x3xf32> to tensor<2x3xf8E4M3FN>
+    %s = graph.cast %x saturate round_mode = "up" : tensor<2x3xf32> to tensor<2x3xf8E8M0FNU>
     ```
     """
 
@@ -123,21 +135,52 @@ class CastOp(GraphOp):
     input = operand_def(TensorType)
     result = result_def(TensorType)
     saturate = opt_prop_def(UnitAttr)
-    assembly_format = "$input (`saturate` $saturate^)? attr-dict `:` type($input) `to` type($result)"
+    round_mode = opt_prop_def(StringAttr)
+    assembly_format = (
+        "$input (`saturate` $saturate^)? (`round_mode` `=` $round_mode^)? attr-dict "
+        "`:` type($input) `to` type($result)"
+    )
 
-    def __init__(self, input: Operand, element_type: Attribute, *, saturate: bool = False):
+    def __init__(
+        self,
+        input: Operand,
+        element_type: Attribute,
+        *,
+        saturate: bool = False,
+        round_mode: str | None = None,
+    ):
+        """`round_mode` is for f8E8M0FNU, by default "up". Raises `VerifyException` for types that don't fit."""
+        if round_mode is None and is_scale_float(element_type):
+            round_mode = "up"
         shape = tensor_type(SSAValue.get(input).type).get_shape()
         super().__init__(
             operands=[input],
             result_types=[TensorType(element_type, shape)],
-            properties={"saturate": unit_attr(saturate)},
+            properties={
+                "saturate": unit_attr(saturate),
+                "round_mode": None if round_mode is None else StringAttr(round_mode),
+            },
         )
+        self.verify_types()
 
     def verify_types(self) -> None:
-        result = tensor_type(self.result.type)
-        require_shape(tensor_type(self.input.type).get_shape(), result, "the result")
+        input, result = tensor_type(self.input.type), tensor_type(self.result.type)
+        require_elements(CASTABLE, input, "the operand")
+        require_elements(CASTABLE, result, "the result")
+        require_shape(input.get_shape(), result, "the result")
         if self.saturate is not None and not is_tiny_float(result.element_type):
-            raise VerifyException(f"expected 'saturate' only to floats of 8 or 4 bits, found it to {result}")
+            raise VerifyException(
+                f"expected 'saturate' only to floats of 8 bits or fewer, found it to {result}"
+            )
+        mode = None if self.round_mode is None else self.round_mode.data
+        if is_scale_float(result.element_type):
+            if mode not in ROUND_MODES:
+                found = "none" if mode is None else f'"{mode}"'
+                raise VerifyException(
+                    f'expected a round_mode to {result}, "up", "down" or "nearest", found {found}'
+                )
+        elif mode is not None:
+            raise VerifyException(f"expected a round_mode only to f8E8M0FNU, found it to {result}")
 
 
 @irdl_op_definition

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -94,13 +94,13 @@ class Conversion:
     def number(self, value: SSAValue) -> Number | None:
         """The number that a graph-level constant holds in all of its elements; None if `value` is not like that."""
         array = self.array(value)
-        if array is None or array.size == 0:
+        if array is None or array.size == 0 or array.dtype.kind == "c":
             return None
         bits = array.reshape(-1).view(f"u{array.itemsize}")
         if bits[0] != bits[-1] or not (bits == bits[0]).all():
             return None
         first = array.flat[0]
-        return int(first) if array.dtype.kind in "iub" else float(first)
+        return float(first) if isinstance(element_of(value), AnyFloat) else int(first)
 
     def constant(self, before: GraphOp, array: np.ndarray[Any, np.dtype[Any]], name: str) -> SSAValue:
         """A new constant tensor: in the text if it is small, else in the weight store under `name` or one like it."""

@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import Rewriter
 
-from mlopt.dialects.graph.base import GraphOp, Tensor, is_unsigned, tensor_type
+from mlopt.dialects.graph.base import GraphOp, Tensor, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.convert_graph_to_kernel import (
@@ -40,14 +40,18 @@ from mlopt.passes.convert_graph_to_kernel import (
 from mlopt.passes.convert_graph_to_kernel import (
     reduction as _reduction,
 )
+from mlopt.passes.convert_graph_to_kernel import (
+    resize as _resize,
+)
 from mlopt.passes.convert_graph_to_kernel.control_flow import fill_single_elements
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion
-from mlopt.passes.convert_graph_to_kernel.scalars import signless_type
+from mlopt.passes.convert_graph_to_kernel.scalars import signless, signless_type
 from mlopt.passmanager import Condition, Pass, no_ops_of
 
 FAMILIES = (
     *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _quantization),
     _reduction,
+    _resize,
 )
 """The modules that register the conversions."""
 
@@ -62,8 +66,8 @@ class ConvertGraphToKernelPass(Pass):
     3. Matrix products and convolutions become a `kernel.contract` into a filled destination; padding is a padded read.
     4. Reductions, pooling, softmax and normalizations become reduces and maps over row temporaries.
     5. Gathers become maps that load at computed indices.
-    6. Unsigned integers become signless ones with unsigned ops; the arguments and results of functions keep their
-       type in `mlopt.dtype`.
+    6. Unsigned integers become signless ones with unsigned ops, integers of 4 and 2 bits i8; the arguments and results
+       of functions keep their type in `mlopt.dtype`.
     7. Control flow stays as it is; a scalar that becomes a tensor of one element (`tensor.from_elements`) is a fill.
 
     `UnsupportedError` for a form of an op that the kernel level can't say.
@@ -94,7 +98,7 @@ def _replace_operands(op: Operation, conversion: Conversion) -> None:
 
 
 def _make_signless(root: Operation) -> bool:
-    """Give what is left of unsigned tensors signless types, and functions the attributes that tell; True if changed."""
+    """Give what is left of such tensors signless types, and functions the attributes that tell; True if changed."""
     functions = [op for op in root.walk() if isinstance(op, FuncOp)]
     for function in functions:
         _mark_interface(function)
@@ -102,7 +106,7 @@ def _make_signless(root: Operation) -> bool:
     for op in root.walk():
         arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
         for value in (*op.results, *arguments):
-            type = _unsigned_tensor(value.type)
+            type = _changing_tensor(value.type)
             if type is not None:
                 Rewriter.replace_value_with_new_type(value, signless_type(type))
                 changed = True
@@ -111,16 +115,16 @@ def _make_signless(root: Operation) -> bool:
     return changed
 
 
-def _unsigned_tensor(type: Attribute) -> Tensor | None:
-    """The type if it is a tensor of unsigned integers."""
+def _changing_tensor(type: Attribute) -> Tensor | None:
+    """The type if it is a tensor of integers that are unsigned or narrower than a byte."""
     if not isinstance(type, TensorType):
         return None
     tensor = tensor_type(cast(Attribute, type))
-    return tensor if is_unsigned(tensor.element_type) else None
+    return tensor if signless(tensor.element_type) != tensor.element_type else None
 
 
 def _mark_interface(op: FuncOp) -> None:
-    """Keep the dtype of unsigned arguments and results in `mlopt.dtype`."""
+    """Keep the dtype of arguments and results whose type changes in `mlopt.dtype`."""
     op.arg_attrs = _marked(op.function_type.inputs.data, op.arg_attrs)
     op.res_attrs = _marked(op.function_type.outputs.data, op.res_attrs)
 
@@ -128,13 +132,13 @@ def _mark_interface(op: FuncOp) -> None:
 def _marked(
     types: tuple[Attribute, ...], attributes: ArrayAttr[DictionaryAttr] | None
 ) -> ArrayAttr[DictionaryAttr] | None:
-    unsigned = [_unsigned_tensor(type) for type in types]
-    if not any(unsigned):
+    changing = [_changing_tensor(type) for type in types]
+    if not any(changing):
         return attributes
     given = attributes.data if attributes is not None else [DictionaryAttr({})] * len(types)
     return ArrayAttr(
         DictionaryAttr({**old.data, "mlopt.dtype": StringAttr(to_numpy_dtype(type.element_type).name)})
         if type
         else old
-        for type, old in zip(unsigned, given, strict=True)
+        for type, old in zip(changing, given, strict=True)
     )

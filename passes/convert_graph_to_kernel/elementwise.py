@@ -24,7 +24,13 @@ from mlopt.passes.convert_graph_to_kernel.conversion import (
     unsupported,
 )
 from mlopt.passes.convert_graph_to_kernel.launch import Operand, Space
-from mlopt.passes.convert_graph_to_kernel.scalars import Relation, Scalars, integer_type, signless
+from mlopt.passes.convert_graph_to_kernel.scalars import (
+    Relation,
+    Scalars,
+    integer_type,
+    keeps_bytes,
+    signless,
+)
 
 _Op = TypeVar("_Op", bound=GraphOp)
 
@@ -211,12 +217,13 @@ def _is_inf(s: Scalars, op: graph.IsInfOp, x: SSAValue) -> SSAValue:
 def _cast(op: graph.CastOp, conversion: Conversion) -> None:
     source, target = element_of(op.input), element_of(op.result)
     saturate = op.saturate is not None
-    if signless(source) == signless(target):  # the same bits
+    round_mode = "up" if op.round_mode is None else op.round_mode.data
+    if keeps_bytes(source, target):
         conversion.replace(op, conversion.value(op.input))
         return
 
     def formula(s: Scalars, op: GraphOp, x: SSAValue) -> SSAValue:
-        return s.cast(x, source, target, saturate=saturate)
+        return s.cast(x, source, target, saturate=saturate, round_mode=round_mode)
 
     convert_elementwise(op, conversion, formula)
 

@@ -6,10 +6,31 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, TensorType, f32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    f8E8M0FNU,
+    f32,
+    f64,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mlopt.dialects.graph.base import Tensor, is_bool, is_float, is_tiny_float, is_unsigned
+from mlopt.dialects.graph.base import (
+    Tensor,
+    is_bool,
+    is_float,
+    is_scale_float,
+    is_sub_byte,
+    is_tiny_float,
+    is_unsigned,
+)
 from mlopt.ir.dtypes import largest_number
 
 Number: TypeAlias = int | float
@@ -17,8 +38,22 @@ Relation: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 def signless(element: Attribute) -> Attribute:
-    """The element type below the graph level: `iN` for `uiN`, others as they are."""
+    """The element type below the graph level: `iN` for `uiN`, others as they are.
+
+    Integers of 4 and 2 bits are i8 there: the same numbers, which ops keep in range.
+    """
+    if is_sub_byte(element):
+        return i8
     return IntegerType(integer_type(element).bitwidth) if is_unsigned(element) else element
+
+
+def keeps_bytes(source: Attribute, target: Attribute) -> bool:
+    """Whether the cast from one graph-level type to another leaves every element's bytes as they are."""
+    if signless(source) != signless(target):
+        return False
+    if source == target or not is_sub_byte(target):
+        return True
+    return lowest(source) >= lowest(target) and highest(source) <= highest(target)
 
 
 def signless_type(type: Tensor) -> Tensor:
@@ -68,6 +103,11 @@ def highest(element: Attribute) -> Number:
     if is_float(element):
         return float("inf")
     return (1 << (integer_type(element).bitwidth - (0 if is_unsigned(element) else 1))) - 1
+
+
+def _byte(element: Attribute) -> IntegerType:
+    """The integer of 8 bits of the same signedness."""
+    return IntegerType(8, integer_type(element).signedness)
 
 
 class Scalars:
@@ -172,12 +212,26 @@ class Scalars:
         from_end = self.emit(arith.AddiOp(index, self.like(size, index)))
         return self.index_cast(self.select(negative, from_end, index), IndexType())
 
-    def cast(self, x: SSAValue, source: Attribute, target: Attribute, *, saturate: bool = False) -> SSAValue:
+    def cast(
+        self,
+        x: SSAValue,
+        source: Attribute,
+        target: Attribute,
+        *,
+        saturate: bool = False,
+        round_mode: str = "up",
+    ) -> SSAValue:
         """`x`, an element of graph-level type `source`, converted to graph-level type `target` as `graph.cast` says."""
-        if signless(source) == signless(target):
+        if keeps_bytes(source, target):
             return x
         if is_tiny_float(source):  # f32 holds all of them
-            return self.cast(self.extend(x, f32), f32, target, saturate=saturate)
+            return self.cast(self.extend(x, f32), f32, target, saturate=saturate, round_mode=round_mode)
+        if is_sub_byte(source):
+            source = _byte(source)
+        if is_sub_byte(target):
+            return self._to_sub_byte(x, source, integer_type(target))
+        if is_scale_float(target):
+            return self._to_power_of_two(x, source, saturate, round_mode)
         if is_tiny_float(target):
             return self._to_tiny_float(x, source, target, saturate)
         if is_bool(target):
@@ -202,6 +256,39 @@ class Scalars:
             largest = largest_number(target)
             x = self.minimum(self.maximum(x, self.like(-largest, x)), self.like(largest, x))
         return self.truncate(x, target)
+
+    def _to_sub_byte(self, x: SSAValue, source: Attribute, target: IntegerType) -> SSAValue:
+        """The low bits of a float as i32, or of an integer, extended to a byte."""
+        if is_float(source):
+            x, source = self._float_to_integer(x, i32), i32
+        x = self.cast(x, source, i8)
+        if is_bool(source):
+            return x
+        if is_unsigned(target):
+            return self.emit(arith.AndIOp(x, self.like(highest(target), x)))
+        unused = self.like(8 - target.bitwidth, x)
+        return self.emit(arith.ShRSIOp(self.emit(arith.ShLIOp(x, unused)), unused))
+
+    def _to_power_of_two(self, x: SSAValue, source: Attribute, saturate: bool, round_mode: str) -> SSAValue:
+        """f8E8M0FNU: `2^(byte - 127)`, or NaN (byte 255).
+
+        In f64 all its numbers are normal: carrying into the exponent rounds, and the sign bit makes the exponent
+        of a negative number large.
+        """
+        x = self.cast(x, source, f64)
+        bits = self.emit(arith.BitcastOp(x, i64))
+        carry = {"up": (1 << 52) - 1, "nearest": 1 << 51, "down": 0}[round_mode]
+        exponent = self.emit(arith.ShRUIOp(self.add(bits, self.like(carry, bits)), self.like(52, bits)))
+        byte = self.sub(exponent, self.like(1023 - 127, exponent))
+        low, high, none = (self.like(number, byte) for number in (0, 254, 255))
+        if saturate:
+            byte = self.emit(arith.MinSIOp(self.emit(arith.MaxSIOp(byte, low)), high))
+        else:
+            inside = self.emit(arith.CmpiOp(byte, none, "ult"))
+            byte = self.select(inside, byte, none)
+        valid = self.compare("ge", x, self.like(0, x))  # not NaN and not negative
+        byte = self.emit(arith.TruncIOp(self.select(valid, byte, none), i8))
+        return self.emit(arith.BitcastOp(byte, f8E8M0FNU))
 
     def _cast_float(self, x: SSAValue, target: Attribute) -> SSAValue:
         narrow, wide = float_type(x.type).bitwidth, float_type(target).bitwidth

@@ -11,11 +11,12 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import is_tiny_float, tensor_type
+from mlopt.dialects.graph.base import is_scale_float, is_tiny_float, tensor_type
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import ImportFunction, importer
 from mlopt.frontend.onnx.scalars import scalar
 from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
+from mlopt.weights import sub_byte
 
 _UNARY: dict[str, tuple[int, Callable[[SSAValue], graph.UnaryOp | graph.PredicateOp]]] = {
     "Abs": (1, graph.AbsOp),
@@ -252,12 +253,20 @@ def cast(node: Node) -> SSAValue:
 def bit_cast(node: Node) -> SSAValue:
     """The same bits as numbers of the type `to`; a bool is 0 or 1 in 8 bits."""
     dtype, source = cast_type(node.integer("to")), to_numpy_dtype(node.type_of(0).element_type)
-    if dtype is None or dtype.itemsize != source.itemsize:
+    if dtype is None or _bits(dtype) != _bits(source):
         raise node.error(
             f"expected a type as wide as {source} as the attribute to, found {node.integer('to')}"
         )
-    build = graph.CastOp if np.bool_ in (dtype, source) else graph.BitcastOp
+    integers = [sub_byte.is_integer(one) for one in (dtype, source)]
+    if any(integers) and not all(integers):
+        raise node.error(f"from {source} to {dtype} is not supported", UnsupportedError)
+    # Integers of less than a byte wrap, which keeps their bits.
+    build = graph.CastOp if all(integers) or np.bool_ in (dtype, source) else graph.BitcastOp
     return node.add(build(node.operand(0), from_numpy_dtype(dtype))).result
+
+
+def _bits(dtype: np.dtype) -> int:
+    return sub_byte.WIDTHS.get(dtype, 8 * dtype.itemsize)
 
 
 @importer("CastLike", since=15)
@@ -267,9 +276,15 @@ def cast_like(node: Node) -> SSAValue:
 
 
 def _converted(node: Node, element_type: Attribute) -> SSAValue:
-    """The operand in that type; `saturate`, which holds by default, is about floats of 8 and 4 bits only."""
+    """The operand in that type; `saturate`, which holds by default, is about floats of 8 bits or fewer only.
+
+    `round_mode`, "up" by default, is about float8e8m0 only.
+    """
     saturate = is_tiny_float(element_type) and node.integer("saturate", 1) == 1
-    return node.add(graph.CastOp(node.operand(0), element_type, saturate=saturate)).result
+    round_mode = node.string("round_mode", "up") if is_scale_float(element_type) else None
+    return node.add(
+        graph.CastOp(node.operand(0), element_type, saturate=saturate, round_mode=round_mode)
+    ).result
 
 
 def _cast(node: Node, value: SSAValue, element_type: Attribute) -> SSAValue:

@@ -24,7 +24,15 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import is_float, is_tiny_float, normalize_axis, rank_of, shape_of, tensor_type
+from mlopt.dialects.graph.base import (
+    is_float,
+    is_scale_float,
+    is_tiny_float,
+    normalize_axis,
+    rank_of,
+    shape_of,
+    tensor_type,
+)
 from mlopt.frontend.onnx.convolution import convolution
 from mlopt.frontend.onnx.elementwise import cast_type
 from mlopt.frontend.onnx.node import Node
@@ -58,6 +66,8 @@ def _type_limit(node: NodeProto) -> str | None:
 def quantize_linear(node: Node) -> SSAValue:
     """The zero point has the type of the result; without one `output_dtype` has, or it is uint8."""
     scale_type = node.type_of(1).element_type
+    if is_scale_float(scale_type):
+        scale_type = f32  # which holds all its numbers, and has a division
     if not is_float(scale_type):
         raise node.error(f"a scale {node.type_of(1)} is not supported", UnsupportedError)
     zero_point, declared = _parameter(node, 2), _type_attribute(node, "output_dtype")
@@ -82,6 +92,8 @@ def dequantize_linear(node: Node) -> SSAValue:
     scale = _required_parameter(node, 1)
     scale_type = tensor_type(scale.type).element_type
     target = _type_attribute(node, "output_dtype") or scale_type
+    if not is_float(target):
+        raise node.error(f"expected a result of f16, bf16 or f32 elements, found {target}")
     if to_numpy_dtype(target).itemsize > to_numpy_dtype(scale_type).itemsize:
         scale = _cast(node, scale, target)
     result = node.add(graph.DequantizeOp(node.operand(0), scale, _parameter(node, 2))).result

@@ -7,7 +7,6 @@ several hard links. Files are mapped into memory and not read.
 
 from __future__ import annotations
 
-from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
@@ -16,6 +15,7 @@ from onnx import TensorProto, numpy_helper
 
 from mlopt.diagnostics import InputError, Place, UnsupportedError
 from mlopt.frontend.onnx.weightless import Span
+from mlopt.weights.sub_byte import extended, packed_bytes, unpacked
 
 
 def tensor_array(
@@ -25,7 +25,8 @@ def tensor_array(
 
     `model_path` is the model's file, or None for a model in memory (which can't have external data). `span` is
     where the data are in that file, if they were not read with the model.
-    `InputError` if type, shape and data don't fit, `UnsupportedError` for strings and sub-byte types.
+    Elements of less than a byte are unpacked: an array of its own then, with a byte for each.
+    `InputError` if type, shape and data don't fit, `UnsupportedError` for strings.
     """
     dtype = tensor_dtype(tensor, place)
     if any(extent < 0 for extent in tensor.dims):
@@ -34,7 +35,8 @@ def tensor_array(
         )
     if tensor.data_location == TensorProto.EXTERNAL:
         return _external_array(tensor, dtype, model_path, place)
-    expected = prod(tensor.dims) * dtype.itemsize
+    shape = tuple(tensor.dims)
+    expected = packed_bytes(shape, dtype)
     if span is not None or tensor.HasField("raw_data"):
         found = len(tensor.raw_data) if span is None else span.length
         if found != expected:
@@ -44,9 +46,9 @@ def tensor_array(
         data = span.read()
         if data.nbytes != expected:
             raise InputError(f"{_what(tensor)}: its data were cut while the model was read", place=place)
-        return data.view(dtype).reshape(tuple(tensor.dims))
+        return unpacked(data, shape, dtype)
     try:
-        return numpy_helper.to_array(tensor)
+        return extended(numpy_helper.to_array(tensor))
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{_what(tensor)}: its data do not fit its shape {list(tensor.dims)}", place=place
@@ -54,20 +56,12 @@ def tensor_array(
 
 
 def tensor_dtype(tensor: TensorProto, place: Place) -> np.dtype:
-    """The numpy type of a tensor's elements; `UnsupportedError` for strings and sub-byte types."""
-    if tensor.data_type in _UNSUPPORTED:
-        name = TensorProto.DataType.Name(tensor.data_type).lower()
-        raise UnsupportedError(f"{_what(tensor)}: element type {name} is not supported", place=place)
+    """The numpy type of a tensor's elements; `UnsupportedError` for strings."""
+    if tensor.data_type == TensorProto.STRING:
+        raise UnsupportedError(f"{_what(tensor)}: element type string is not supported", place=place)
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
         raise InputError(f"{_what(tensor)}: expected an element type, found {tensor.data_type}", place=place)
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
-
-
-_UNSUPPORTED = frozenset(
-    getattr(TensorProto, name)
-    for name in ("STRING", "INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2")
-    if hasattr(TensorProto, name)
-)
 
 
 def _what(tensor: TensorProto) -> str:
@@ -82,7 +76,8 @@ def _external_array(
         message = f"{_what(tensor)}: its data is in another file, which a model in memory can't have"
         raise InputError(message, place=place)
     path = _data_path(tensor, entries.get("location", ""), model_path, place)
-    nbytes = prod(tensor.dims) * dtype.itemsize
+    shape = tuple(tensor.dims)
+    nbytes = packed_bytes(shape, dtype)
     offset = _number(tensor, entries, "offset", 0, place)
     length = _number(tensor, entries, "length", nbytes, place)
     if length != nbytes:
@@ -96,9 +91,8 @@ def _external_array(
             place=place,
         )
     if nbytes == 0:
-        return np.zeros(tuple(tensor.dims), dtype)
-    data = np.memmap(path, np.uint8, "r", offset=offset, shape=(length,))
-    return data.view(dtype).reshape(tuple(tensor.dims))
+        return np.zeros(shape, dtype)
+    return unpacked(np.memmap(path, np.uint8, "r", offset=offset, shape=(length,)), shape, dtype)
 
 
 def _number(tensor: TensorProto, entries: dict[str, str], key: str, default: int, place: Place) -> int:

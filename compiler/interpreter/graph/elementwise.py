@@ -8,10 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import BOOL, INTEGER, is_float, is_tiny_float, tensor_type
+from mlopt.dialects.graph.base import (
+    BOOL,
+    INTEGER,
+    is_float,
+    is_scale_float,
+    is_sub_byte,
+    is_tiny_float,
+    tensor_type,
+)
 from mlopt.interpreter.graph.registry import Array, evaluates, has_float_elements, widen
 from mlopt.ir.dtypes import largest_number, to_numpy_dtype
 
@@ -193,13 +202,30 @@ def cast(op: graph.CastOp, x: Array) -> Array:
     source = tensor_type(op.input.type).element_type
     if is_tiny_float(source):
         x = x.astype(np.float32)
+    if is_scale_float(target):
+        assert op.round_mode is not None
+        return power_of_two(x.astype(np.float64), op.round_mode.data, saturate=op.saturate is not None)
     if is_tiny_float(target):
         wide = x if x.dtype == np.float64 else x.astype(np.float32)
         largest = np.array(largest_number(target), wide.dtype)
         return (np.clip(wide, -largest, largest) if op.saturate is not None else wide).astype(dtype)
-    if INTEGER.accepts(target) and (is_float(source) or is_tiny_float(source)):
-        return truncate_saturating(x.astype(np.float64), dtype)
+    if is_float(source) or is_tiny_float(source):
+        if is_sub_byte(target):
+            return truncate_saturating(x.astype(np.float64), np.dtype(np.int32)).astype(dtype)
+        if INTEGER.accepts(target):
+            return truncate_saturating(x.astype(np.float64), dtype)
     return x.astype(dtype)
+
+
+def power_of_two(x: Array, round_mode: str, *, saturate: bool) -> Array:
+    """f64 as f8E8M0FNU, `2^(byte - 127)` or NaN (byte 255), rounded as `graph.cast` says."""
+    mantissa, exponent = np.frexp(x)  # x = mantissa * 2^exponent with mantissa in [0.5, 1)
+    rounded = {"up": mantissa > 0.5, "nearest": mantissa >= 0.75, "down": np.zeros(x.shape, np.bool_)}
+    byte = exponent - 1 + rounded[round_mode] + 127
+    byte = np.where(x == 0, -1, np.where(np.isinf(x), 255, byte))
+    outside = np.clip(byte, 0, 254) if saturate else np.full(x.shape, 255)
+    byte = np.where((byte < 0) | (byte > 254), outside, byte)
+    return np.where(np.isnan(x) | (x < 0), 255, byte).astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)
 
 
 def truncate_saturating(x: Array, dtype: np.dtype[np.integer]) -> Array:

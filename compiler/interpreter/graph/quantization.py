@@ -7,7 +7,7 @@ import numpy as np
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import is_tiny_float, tensor_type
 from mlopt.interpreter.graph.registry import Array, evaluates
-from mlopt.ir.dtypes import largest_number, to_numpy_dtype
+from mlopt.ir.dtypes import integer_range, largest_number, to_numpy_dtype
 
 
 @evaluates(graph.QuantizeOp)
@@ -24,7 +24,7 @@ def quantize(op: graph.QuantizeOp, x: Array, scale: Array, *zero_point: Array) -
     number = np.rint(quotient)
     for zero in zero_point:
         number = number + zero.astype(wide)
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    low, high = integer_range(target)
     return np.where(np.isnan(number), low, np.clip(number, low, high)).astype(dtype)
 
 
@@ -32,7 +32,7 @@ def quantize(op: graph.QuantizeOp, x: Array, scale: Array, *zero_point: Array) -
 def dequantize(op: graph.DequantizeOp, x: Array, scale: Array, *zero_point: Array) -> Array:
     wide = _wide_dtype(scale)
     # Integers differ exactly in i32, which the narrow ones fit and i32 wraps in; small floats in f32.
-    exact = np.int32 if x.dtype.kind in "iu" else np.float32
+    exact = np.float32 if is_tiny_float(tensor_type(op.input.type).element_type) else np.int32
     difference = x.astype(exact)
     for zero in zero_point:
         difference = difference - zero.astype(exact)

@@ -99,7 +99,7 @@ func.func @main(%a: tensor<3xf32>) {
 // -----
 
 func.func @main(%a: tensor<3xf32>) {
-  // expected-error @below {{expected 'saturate' only to floats of 8 or 4 bits, found it to tensor<3xf16>}}
+  // expected-error @below {{expected 'saturate' only to floats of 8 bits or fewer, found it to tensor<3xf16>}}
   %y = graph.cast %a saturate : tensor<3xf32> to tensor<3xf16>
   func.return
 }

@@ -27,7 +27,7 @@ func.func @main(%x: tensor<3xf32>, %s: tensor<2xf32>) {
 // -----
 
 func.func @main(%x: tensor<3xf32>, %s: tensor<f32>) {
-  // expected-error @below {{expected 8- or 16-bit integer elements, or floats of 8 or 4 bits for the result, found tensor<3xi32>}}
+  // expected-error @below {{expected integer elements of 2 to 16 bits, or floats of 8 bits or fewer but f8E8M0FNU for the result, found tensor<3xi32>}}
   %y = graph.quantize %x, %s : (tensor<3xf32>, tensor<f32>) -> tensor<3xi32>
   func.return
 }
@@ -59,7 +59,7 @@ func.func @main(%x: tensor<3xf32>, %s: tensor<f32>, %z: tensor<1x3xi8>) {
 // -----
 
 func.func @main(%x: tensor<3xf32>, %s: tensor<f32>) {
-  // expected-error @below {{expected 'saturate' only to floats of 8 or 4 bits, found it to tensor<3xi8>}}
+  // expected-error @below {{expected 'saturate' only to floats of 8 bits or fewer, found it to tensor<3xi8>}}
   %y = graph.quantize %x, %s saturate : (tensor<3xf32>, tensor<f32>) -> tensor<3xi8>
   func.return
 }
@@ -67,7 +67,7 @@ func.func @main(%x: tensor<3xf32>, %s: tensor<f32>) {
 // -----
 
 func.func @main(%x: tensor<3xi64>, %s: tensor<f32>) {
-  // expected-error @below {{expected i8, i16, i32, ui8 or ui16 elements, or floats of 8 or 4 bits for the input, found tensor<3xi64>}}
+  // expected-error @below {{expected i32 elements, integer elements of 2 to 16 bits, or floats of 8 bits or fewer but f8E8M0FNU for the input, found tensor<3xi64>}}
   %y = graph.dequantize %x, %s : (tensor<3xi64>, tensor<f32>) -> tensor<3xf32>
   func.return
 }
