@@ -148,7 +148,9 @@ def _memory(compilation: Compilation, executable: Executable | None) -> dict[str
         "workspace_bytes": plan.workspace_bytes if plan else None,
         "weights_bytes": argument_bytes(memref, "mlopt.weight") if memref else None,
         "io_bytes": (
-            argument_bytes(memref, "mlopt.input") + argument_bytes(memref, "mlopt.output") if memref else None
+            sum(argument_bytes(memref, f"mlopt.{kind}") for kind in ("input", "output", "extent"))
+            if memref
+            else None
         ),
         "status": plan.status if plan else None,
         "run_traced_peak_bytes": None,

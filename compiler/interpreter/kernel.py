@@ -36,6 +36,7 @@ from mlopt.interpreter.runtime import BoundFunction, called_function
 from mlopt.interpreter.scalar_ops import Array, poison
 from mlopt.interpreter.structured_ops import evaluate_structured
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
+from mlopt.ir.extents import Extent, cut_outputs
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
 from mlopt.weights.sub_byte import extended
@@ -46,7 +47,7 @@ def evaluate_module(module: ModuleOp, inputs: Mapping[str, Array], weights: Weig
 
     `inputs` are named by the `mlopt.name` of the arguments, or else `arg0`, `arg1`, ...; the results by
     theirs, or else `result0`, `result1`, ... Arrays have the shapes of the module and the dtypes of its
-    interface: unsigned where `mlopt.dtype` says so.
+    interface: unsigned where `mlopt.dtype` says so. Outputs are cut to their extents.
 
     `InputError` if the module has no `@main`, or an input is missing or does not fit; `UnsupportedError` for a call of
     a run-time function that is not there or takes other operands; `RunError` if an operation can't be evaluated or
@@ -65,13 +66,18 @@ def evaluate_module(module: ModuleOp, inputs: Mapping[str, Array], weights: Weig
     with np.errstate(all="ignore"):  # overflow, NaN and division by zero have results
         results = _Evaluator(weights).evaluate_block(block, values)
     named: dict[str, Array] = {}
+    extents: dict[Extent, int] = {}
     for i, (result, attributes) in enumerate(
         zip(results, _interface(main.res_attrs, len(results)), strict=True)
     ):
+        extent = Extent.read(attributes.data)
+        if extent is not None:
+            extents[extent] = int(result)
+            continue
         named[_text(attributes, "mlopt.name") or f"result{i}"] = result.view(
             _interface_dtype(result.dtype, attributes)
         )
-    return named
+    return cut_outputs(named, extents)
 
 
 # The interface of @main

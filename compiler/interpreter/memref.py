@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
@@ -19,7 +19,8 @@ from mlopt.interpreter.poison import POISON, Interval, dead_after
 from mlopt.interpreter.translate import Frame, Program, Value, argument_attribute
 from mlopt.interpreter.views import Region, Slot, View, row_major
 from mlopt.ir.dense import is_dense
-from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
+from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype, typed_array
+from mlopt.ir.extents import EXTENT, Extent, cut_outputs
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore, sub_byte
@@ -34,11 +35,15 @@ axis is at least this long. 128 makes broadcasts up to three times as fast as 10
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of a model. `dtype` is the interface's type, unsigned where it says so."""
+    """An input or output of a model. `dtype` is the interface's type, unsigned where it says so.
+
+    The size of an output along `bounded_axis` depends on data: `shape` has the largest size there can be.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
+    bounded_axis: int | None = None
 
 
 class Executable:
@@ -57,6 +62,7 @@ class Executable:
         self._required: dict[str, np.ndarray] = {}
         self._inputs: list[tuple[TensorSpec, Slot]] = []
         self._outputs: list[tuple[TensorSpec, Slot]] = []
+        self._extents: list[tuple[Extent, Slot, np.ndarray]] = []
         self._arena = Region("the arena", 0, np.empty(0, np.uint8))
         block = only_block(self._main)
         arguments = [self._bind(position) for position in range(len(block.args))]
@@ -69,7 +75,10 @@ class Executable:
         self._poison = poison
         self._lock = threading.Lock()
         self.inputs: tuple[TensorSpec, ...] = tuple(spec for spec, _ in self._inputs)
-        self.outputs: tuple[TensorSpec, ...] = tuple(spec for spec, _ in self._outputs)
+        axes = {extent.of: extent.axis for extent, _, _ in self._extents}
+        self.outputs: tuple[TensorSpec, ...] = tuple(
+            replace(spec, bounded_axis=axes.get(spec.name)) for spec, _ in self._outputs
+        )
 
     @property
     def arena_bytes(self) -> int:
@@ -106,7 +115,11 @@ class Executable:
     ) -> dict[str, np.ndarray]:
         """Execute `@main`; return the outputs by name, in fresh arrays or in the caller's (`out`).
 
-        Raises `InputError` for arrays that do not fit the interface, and `RunError` when another run of this session
+        An output whose size depends on data is written to an array of the largest size there can be (the caller's has that
+        size too), and what is returned is the view of it that counts.
+
+        Inputs of raw bytes are taken as of the declared types. Raises `InputError` for arrays that do not fit the
+        interface, and `RunError` when another run of this session
         is going on, or when the model itself stops (an assertion, an index out of bounds).
         """
         require_mapping(inputs, "inputs")
@@ -118,7 +131,8 @@ class Executable:
             sources = self._checked_inputs(inputs)
             results = self._checked_outputs(out or {}, sources)
             self._execute(sources, results)
-            return {spec.name: array for (spec, _), array in zip(self._outputs, results, strict=True)}
+            outputs = {spec.name: array for (spec, _), array in zip(self._outputs, results, strict=True)}
+            return cut_outputs(outputs, {extent: int(number) for extent, _, number in self._extents})
         finally:
             for _, slot in (*self._inputs, *self._outputs):
                 slot.data = None
@@ -127,6 +141,8 @@ class Executable:
     def _execute(self, sources: list[np.ndarray], results: list[np.ndarray]) -> None:
         for (_, slot), array in zip((*self._inputs, *self._outputs), (*sources, *results), strict=True):
             slot.data = array.reshape(-1).view(np.uint8)
+        for _, slot, number in self._extents:
+            slot.data = number.reshape(-1).view(np.uint8)
         if self._poison and self._arena.data is not None:
             self._arena.data.fill(POISON)
         buffer = np.setbufsize(BUFFER_ELEMENTS)
@@ -167,8 +183,13 @@ class Executable:
                 declared = text("mlopt.dtype")
                 interface.append((TensorSpec(name, shape, np.dtype(declared) if declared else dtype), slot))
                 return whole(View(slot, 0, shape, strides, dtype))
+        extent = Extent.read({EXTENT: value} if (value := argument_attribute(main, position, EXTENT)) else {})
+        if extent is not None:
+            slot = Slot(f'the extent of output "{extent.of}"', nbytes, writable=True)
+            self._extents.append((extent, slot, np.zeros(shape, dtype)))
+            return whole(View(slot, 0, shape, strides, dtype))
         raise VerifyFailure(
-            f"argument {position} of @main is neither arena, input, weight nor output",
+            f"argument {position} of @main is neither arena, input, weight, output nor extent",
             place=place_of_op(main),
         )
 
@@ -198,7 +219,7 @@ class Executable:
         for spec in self.inputs:
             if spec.name not in inputs:
                 raise InputError(f'input "{spec.name}" is missing; found {_listed(list(inputs))}')
-            array = np.asarray(inputs[spec.name])
+            array = typed_array(np.asarray(inputs[spec.name]), spec.dtype)
             _check(array, spec, "input")
             self._check_value(array, spec)
             found.append(sub_byte.extended(np.require(array, spec.dtype, ["C", "A"])))

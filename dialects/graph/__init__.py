@@ -27,6 +27,12 @@ from mlopt.dialects.graph.binary import (
     SubOp,
     XorOp,
 )
+from mlopt.dialects.graph.bounded import (
+    NonMaxSuppressionOp,
+    NonZeroOp,
+    RequireEqualOp,
+    UniqueOp,
+)
 from mlopt.dialects.graph.constant import (
     ConstantOp,
     RangeOp,
@@ -188,6 +194,8 @@ __all__ = [
     "ModOp",
     "MulOp",
     "NegOp",
+    "NonMaxSuppressionOp",
+    "NonZeroOp",
     "NotOp",
     "OrOp",
     "PadOp",
@@ -204,6 +212,7 @@ __all__ = [
     "ReduceSumOp",
     "ReductionOp",
     "ReluOp",
+    "RequireEqualOp",
     "ReshapeOp",
     "RmsNormOp",
     "RoundOp",
@@ -225,6 +234,7 @@ __all__ = [
     "Tensor",
     "TransposeOp",
     "UnaryOp",
+    "UniqueOp",
     "WhereOp",
     "Window",
     "XorOp",

@@ -14,6 +14,7 @@ from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.dialects import kernel
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.extents import Extent
 from mlopt.ir.functions import find_main, only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name, set_name
@@ -176,7 +177,13 @@ def _attributes(
 def _interface_argument(
     kind: str, type: Attribute, hint: str | None, attributes: dict[str, Attribute], default: str
 ) -> _Argument:
-    """An input or output: its exact name moves from `mlopt.name` to `kind`, other attributes stay."""
+    """An input or output: its exact name moves from `mlopt.name` to `kind`, other attributes stay.
+
+    The extent of an output is an argument without a name.
+    """
+    extent = Extent.read(attributes)
+    if extent is not None:
+        return _Argument(memref_of(type), f"{extent.of}_extent", attributes)
     name = attributes.pop("mlopt.name", None)
     if not isinstance(name, StringAttr):
         name = StringAttr(hint or default)

@@ -14,6 +14,9 @@ from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp
 
 # Importing an operator family enters its functions into the registry.
+from mlopt.frontend.onnx import bounded_axes as _bounded_axes
+from mlopt.frontend.onnx import bounded_sizes as _bounded_sizes
+from mlopt.frontend.onnx import contrib as _contrib
 from mlopt.frontend.onnx import control_flow as _control_flow
 from mlopt.frontend.onnx import convolution as _convolution
 from mlopt.frontend.onnx import einsum as _einsum
@@ -30,6 +33,7 @@ from mlopt.frontend.onnx import quantization as _quantization
 from mlopt.frontend.onnx import recurrent as _recurrent
 from mlopt.frontend.onnx import reduction as _reduction
 from mlopt.frontend.onnx import scan as _scan
+from mlopt.frontend.onnx import selection as _selection
 from mlopt.frontend.onnx import shape as _shape
 from mlopt.frontend.onnx.importer import import_onnx
 from mlopt.frontend.onnx.reader import read_model
@@ -37,6 +41,7 @@ from mlopt.frontend.onnx.registry import Unsupported, find_unsupported, supporte
 from mlopt.ir.context import CompilerContext
 
 FAMILIES = (
+    _contrib,
     _control_flow,
     _convolution,
     _einsum,
@@ -53,9 +58,13 @@ FAMILIES = (
     _recurrent,
     _reduction,
     _scan,
+    _selection,
     _shape,
 )
 """The modules with import functions."""
+
+CARRIERS = (_bounded_axes, _bounded_sizes)
+"""The modules with rules for values whose size depends on data, beside `bounded` itself."""
 
 
 def import_model(

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from mlopt.dialects.graph.base import tensor_type
+from mlopt.frontend.onnx.bounds import Bound
 from mlopt.frontend.onnx.functions import onnx_type
 
 
@@ -29,11 +30,16 @@ class Contradiction:
 
 
 def contradictions(
-    graph: GraphProto, values: Mapping[str, SSAValue | None], *, shapes: bool
+    graph: GraphProto,
+    values: Mapping[str, SSAValue | None],
+    bounds: Mapping[SSAValue, Bound],
+    *,
+    shapes: bool,
 ) -> Iterator[Contradiction]:
     """Every value of a graph that its outputs, inputs or value_infos declare otherwise than it is.
 
-    With `shapes` ranks and extents are compared too: inside a loop they may differ from trip to trip.
+    With `shapes` ranks and extents are compared too: inside a loop they may differ from trip to trip. An extent that
+    depends on data (`bounds`) is not compared.
     """
     found: dict[str, tuple[ValueInfoProto, str, bool]] = {}
     for declared in (*graph.input, *graph.output, *graph.value_info):
@@ -41,7 +47,7 @@ def contradictions(
         kind = declared.type.WhichOneof("value")
         if value is None or kind is None or not isinstance(value.type, TensorType):
             continue
-        differs = _difference(declared, value, shapes)
+        differs = _difference(declared, value, bounds.get(value), shapes)
         if differs is not None:
             found.setdefault(declared.name, (declared, *differs))
     if not found:
@@ -52,7 +58,9 @@ def contradictions(
         yield Contradiction(node, f"{node.op_type}: {message}" if node is not None else message, extents)
 
 
-def _difference(declared: ValueInfoProto, value: SSAValue, shapes: bool) -> tuple[str, bool] | None:
+def _difference(
+    declared: ValueInfoProto, value: SSAValue, bound: Bound | None, shapes: bool
+) -> tuple[str, bool] | None:
     """How a value differs from its declaration, and whether only in extents."""
     found = onnx_type(tensor_type(value.type)).tensor_type
     extents = [dim.dim_value for dim in found.shape.dim]
@@ -67,8 +75,11 @@ def _difference(declared: ValueInfoProto, value: SSAValue, shapes: bool) -> tupl
         return None
     dims = expected.shape.dim
     fits = [
-        not dim.HasField("dim_value") or dim.dim_value < 0 or dim.dim_value == extent
-        for dim, extent in zip(dims, extents, strict=False)
+        not dim.HasField("dim_value")
+        or dim.dim_value < 0
+        or dim.dim_value == extent
+        or (bound is not None and bound.axis == axis)
+        for axis, (dim, extent) in enumerate(zip(dims, extents, strict=False))
     ]
     if len(dims) == len(extents) and all(fits):
         return None

@@ -29,11 +29,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlopt.diagnostics import Diagnostic, InputError, MloptError, Severity, UnsupportedError
 from mlopt.dialects.graph.base import tensor_type
+from mlopt.dialects.graph.bounded import DATA_DEPENDENT
 from mlopt.dialects.graph.constant import ConstantOp, ShapeOp
 from mlopt.dialects.mlopt import WeightAttr
+from mlopt.frontend.onnx import bounded
+from mlopt.frontend.onnx.bounds import Bound
 from mlopt.frontend.onnx.checks import type_fault
 from mlopt.frontend.onnx.declarations import Contradiction, contradictions
-from mlopt.frontend.onnx.dims import bind_shapes, has_symbolic_axes, input_dtype
+from mlopt.frontend.onnx.dims import bind_shapes, has_symbolic_axes, input_dtype, typed_inputs
 from mlopt.frontend.onnx.functions import definition, onnx_type
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.reader import (
@@ -50,6 +53,7 @@ from mlopt.frontend.onnx.statistics import ImportedStatistics, TensorKind, impor
 from mlopt.frontend.onnx.tensors import tensor_array
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to_numpy_dtype
+from mlopt.ir.extents import EXTENT, Extent
 from mlopt.ir.names import set_name
 from mlopt.ir.verifier import first_sentence
 
@@ -82,7 +86,7 @@ def import_onnx(
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name
         raise UnsupportedError(f'initializer "{name}" is sparse, which is not supported', place=model.place())
-    return _GraphImport(model, ctx, dims, inputs).run()
+    return _GraphImport(model, ctx, dims, typed_inputs(model.graph.input, inputs)).run()
 
 
 class _GraphImport:
@@ -101,6 +105,8 @@ class _GraphImport:
         # Values that are known at compile time, and those of them that were asked for, with all they come from.
         self.known: dict[SSAValue, np.ndarray | None] = {}
         self.decisive: set[SSAValue] = set()
+        # Values whose size depends on data.
+        self.bounds: dict[SSAValue, Bound] = {}
         # The blocks of branches and bodies that an attempt has filled, which are let go if it fails.
         self.attempted: list[Block] = []
         self.failed_attempts = self.inlined = 0
@@ -123,6 +129,14 @@ class _GraphImport:
     def run(self) -> ModuleOp:
         """Import every node; returns the module."""
         results = self._import_nodes(self.model.graph)
+        attributes: list[dict[str, Attribute]] = [
+            {"mlopt.name": StringAttr(value.name)} for value in self.model.graph.output
+        ]
+        for value, result in zip(self.model.graph.output, tuple(results), strict=True):
+            bound = self.bounds.get(result)
+            if bound is not None:
+                results.append(bound.extent)
+                attributes.append({EXTENT: Extent(value.name, bound.axis).attribute})
         block = self.main.block
         block.add_op(ReturnOp(*results))
         function = FuncOp(
@@ -130,9 +144,7 @@ class _GraphImport:
             FunctionType.from_lists(block.arg_types, [result.type for result in results]),
             Region(block),
             arg_attrs=ArrayAttr(map(self._argument_attributes, self.inputs)),
-            res_attrs=ArrayAttr(
-                DictionaryAttr({"mlopt.name": StringAttr(value.name)}) for value in self.model.graph.output
-            ),
+            res_attrs=ArrayAttr(map(DictionaryAttr, attributes)),
         )
         statistics = imported_statistics(self.model.graph, self._kinds())
         if statistics.traffic_bytes > _MAX_BYTES:
@@ -164,7 +176,7 @@ class _GraphImport:
         """Raise `InputError` if a graph declares a value otherwise than it is; see `declarations` for warnings."""
         is_main = self.scope is self.main
         stale: list[Contradiction] = []
-        for found in contradictions(graph, self.scope.values, shapes=is_main):
+        for found in contradictions(graph, self.scope.values, self.bounds, shapes=is_main):
             if not (found.extents and self.symbolic):
                 raise InputError(found.message, place=self.model.place(found.node))
             stale.append(found)
@@ -178,15 +190,17 @@ class _GraphImport:
         domain = normal_domain(proto.domain)
         opset = self.scope.opsets[domain]
         function = import_function(proto, opset, self.scope.used)
-        if function is None:
+        node = Node(proto, operands, opset, self)
+        if function is None or (bounded.is_bounded(node) and not bounded.has_rule(node)):
             types = [onnx_type(None if value is None else tensor_type(value.type)) for value in operands]
             body = definition(proto, domain, opset, types)
-            if body is None:
+            if body is not None:
+                return self.expand(proto, body, operands)
+            if function is None:
                 message = f"{proto.op_type}: its definition does not allow inputs of these types"
                 raise self.error(proto, message, UnsupportedError)
-            return self.expand(proto, body, operands)
         try:
-            produced = function(Node(proto, operands, opset, self))
+            produced = bounded.import_node(node, function)
         except VerifyException as error:
             raise self.error(proto, f"{proto.op_type}: {first_sentence(error)}") from error
         return [produced] if isinstance(produced, SSAValue) else produced
@@ -331,6 +345,11 @@ class _GraphImport:
         return self.known_value(value)
 
     def known_value(self, value: SSAValue) -> np.ndarray | None:
+        if self.is_known(value):
+            self._decide_by(value)
+        return self.known[value]
+
+    def is_known(self, value: SSAValue) -> bool:
         pending = [value]
         while pending:
             current = pending[-1]
@@ -346,9 +365,19 @@ class _GraphImport:
                 pending.extend(needed)
             else:
                 self._evaluate(op)
-        if self.known[value] is not None:
-            self._decide_by(value)
-        return self.known[value]
+        return self.known[value] is not None
+
+    def depends_on_data(self, value: SSAValue) -> bool:
+        pending, seen = [value], {value}
+        while pending:
+            current = pending.pop()
+            if current in self.bounds or isinstance(current.owner, DATA_DEPENDENT):
+                return True
+            if isinstance(current.owner, Operation) and _is_small(current):
+                new = [operand for operand in _origins(current.owner) if operand not in seen]
+                pending += new
+                seen.update(new)
+        return False
 
     def _decide_by(self, value: SSAValue) -> None:
         """Note that a known value, and so all that it is computed from, decided something about the module."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -11,7 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlopt.diagnostics import InputError, MloptError, UnsupportedError
 from mlopt.dialects.graph.base import Tensor, tensor_type
-from mlopt.frontend.onnx.reader import node_name
+from mlopt.frontend.onnx.bounds import Bound
+from mlopt.frontend.onnx.structure import node_name
 
 _OpT = TypeVar("_OpT", bound=Operation)
 _T = TypeVar("_T")
@@ -37,6 +38,19 @@ class Surroundings(Protocol):
 
     def constant_value(self, value: SSAValue) -> np.ndarray | None:
         """The value, if it is small or a constant, and follows from constants and shapes alone. Decides nothing."""
+        ...
+
+    def is_known(self, value: SSAValue) -> bool:
+        """Whether `known_value` has an answer. Asking this decides nothing."""
+        ...
+
+    def depends_on_data(self, value: SSAValue) -> bool:
+        """Whether a small value follows from how large something is whose size depends on data."""
+        ...
+
+    @property
+    def bounds(self) -> dict[SSAValue, Bound]:
+        """The values whose size depends on data (see `bounded`)."""
         ...
 
     def subgraph(
@@ -98,6 +112,11 @@ class Node:
         """An input that may be left out."""
         return self._operands[index] if index < len(self._operands) else None
 
+    @property
+    def inputs(self) -> Sequence[SSAValue | None]:
+        """All inputs, None for one that is left out."""
+        return self._operands
+
     def operands(self) -> list[SSAValue]:
         """All inputs of an operator with any number of them; at least one."""
         return [self.operand(index) for index in range(max(1, len(self._operands)))]
@@ -155,6 +174,30 @@ class Node:
     def known_value(self, value: SSAValue) -> np.ndarray | None:
         """A value that is known at compile time, if need be from the inputs' examples, or None."""
         return self._surroundings.known_value(value)
+
+    def is_known(self, value: SSAValue) -> bool:
+        """Whether `known_value` has an answer. Asking this decides nothing."""
+        return self._surroundings.is_known(value)
+
+    # Values whose size depends on data: see `bounded`.
+
+    def depends_on_data(self, value: SSAValue) -> bool:
+        """Whether a small value follows from how large something is whose size depends on data."""
+        return self._surroundings.depends_on_data(value)
+
+    def bound_of(self, value: SSAValue | None) -> Bound | None:
+        """How the size of a value depends on data, if it does."""
+        return None if value is None else self._surroundings.bounds.get(value)
+
+    def bounded(self, value: SSAValue, axis: int, extent: SSAValue) -> SSAValue:
+        """`value`, which is noted to have no more than `extent` elements along `axis`."""
+        self._surroundings.bounds[value] = Bound(axis, extent)
+        return value
+
+    def with_operands(self, operands: Mapping[int, SSAValue]) -> Node:
+        """This node with other values at some of its inputs."""
+        values = [operands.get(index, value) for index, value in enumerate(self._operands)]
+        return Node(self.proto, values, self.opset, self._surroundings)
 
     # Subgraphs.
 

@@ -16,6 +16,7 @@ from mlopt.dialects.graph.base import tensor_type
 from mlopt.interpreter.blocks import BlockEvaluator
 
 # Imported for what they register.
+from mlopt.interpreter.graph import bounded as _bounded
 from mlopt.interpreter.graph import contraction as _contraction
 from mlopt.interpreter.graph import elementwise as _elementwise
 from mlopt.interpreter.graph import movement as _movement
@@ -24,12 +25,12 @@ from mlopt.interpreter.graph import quantization as _quantization
 from mlopt.interpreter.graph import reduction as _reduction
 from mlopt.interpreter.graph.registry import EVALUATIONS, Array
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
+from mlopt.ir.extents import Extent, cut_outputs
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
 
 __all__ = ["FAMILIES", "evaluate", "evaluate_module"]
 
-FAMILIES = (_contraction, _elementwise, _movement, _normalization, _quantization, _reduction)
 """The modules that hold the evaluations."""
 
 
@@ -59,7 +60,7 @@ def evaluate_module(
     """The outputs of `@main` by name, for inputs by name. A value is dropped after its last use.
 
     Names are the `mlopt.name` attributes of arguments and results; where there is none, `argN` and `resultN`.
-    Outputs are arrays of their own. `InputError` if an input is missing, unknown or of the wrong shape or
+    Outputs are arrays of their own, cut to their extents. `InputError` if an input is missing, unknown or of the wrong shape or
     dtype; `RunError` for an operation that is not of the graph level.
     """
     main = main_function(module)
@@ -68,7 +69,15 @@ def evaluate_module(
     with np.errstate(all="ignore"):
         results = _Evaluator(weights, block).evaluate_block(block, values)
     names = _names(main.res_attrs, "result", len(results))
-    return {name: np.array(value) for name, value in zip(names, results, strict=True)}
+    outputs: dict[str, Array] = {}
+    extents: dict[Extent, int] = {}
+    for name, attributes, value in zip(names, _attributes(main.res_attrs, len(results)), results, strict=True):
+        extent = Extent.read(attributes)
+        if extent is None:
+            outputs[name] = np.array(value)
+        else:
+            extents[extent] = int(value)
+    return cut_outputs(outputs, extents)
 
 
 _UPSTREAM = frozenset({"arith", "scf", "tensor"})
@@ -130,12 +139,14 @@ def _check_input(name: str, argument: SSAValue, array: Array) -> None:
         raise InputError(f'input "{name}": expected {wanted}, found {found}')
 
 
+def _attributes(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[Mapping[str, Attribute]]:
+    """The attributes of each argument or result."""
+    return [{}] * count if attributes is None else [dictionary.data for dictionary in attributes]
+
+
 def _names(attributes: ArrayAttr[DictionaryAttr] | None, default: str, count: int) -> list[str]:
     """The `mlopt.name` of each argument or result."""
-    dictionaries: list[Mapping[str, Attribute]] = [{}] * count
-    if attributes is not None:
-        dictionaries = [dictionary.data for dictionary in attributes]
-    names = [dictionary.get("mlopt.name") for dictionary in dictionaries]
+    names = [dictionary.get("mlopt.name") for dictionary in _attributes(attributes, count)]
     return [
         name.data if isinstance(name, StringAttr) else f"{default}{index}" for index, name in enumerate(names)
     ]
