@@ -7,7 +7,7 @@ from xdsl.dialects.func import FuncOp
 
 from mlopt.diagnostics import VerifyFailure
 from mlopt.interpreter.scratch import ALIGNMENT, UNLIMITED
-from mlopt.interpreter.translate import measure
+from mlopt.interpreter.translate import Forms, measure
 from mlopt.ir.context import ScratchNeed
 from mlopt.ir.locations import place_of_op
 
@@ -32,4 +32,5 @@ class NumpyTarget:
         module = func.parent_op()
         if not isinstance(module, ModuleOp):
             raise VerifyFailure(f"@{func.sym_name.data} stands in no module", place=place_of_op(func))
-        return ScratchNeed(measure(module, func, 0), measure(module, func, UNLIMITED))
+        forms: Forms = {}
+        return ScratchNeed(measure(module, func, 0, forms), measure(module, func, UNLIMITED, forms))

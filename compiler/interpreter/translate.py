@@ -52,16 +52,20 @@ Value = Descriptor | Known | View
 _DEEPEST_CALL = 64
 
 
+Forms = dict[Operation, Structured]
+"""The form of each structured op that was recognised."""
+
+
 @dataclass
 class Program:
-    """What the functions of one module share while the plan is made."""
+    """What the functions of one module share while the plan is made; `forms` are of the ops recognised so far."""
 
     module: ModuleOp
     memory: Memory
+    forms: Forms = field(default_factory=dict[Operation, Structured])
     scalar_loops: set[Operation] = field(default_factory=set[Operation])
     alloc_bytes: int = 0
     _symbols: dict[str, Operation] = field(default_factory=dict[str, Operation])
-    _forms: dict[Operation, Structured] = field(default_factory=dict[Operation, Structured])
     _globals: dict[str, View] = field(default_factory=dict[str, View])
     _pools: dict[Operation, Scratch] = field(default_factory=dict[Operation, Scratch])
     _declared: dict[Operation, RuntimeFunction] = field(default_factory=dict[Operation, RuntimeFunction])
@@ -80,9 +84,9 @@ class Program:
 
     def form(self, op: Operation) -> Structured:
         """The structured form of an op, recognised once."""
-        if op not in self._forms:
-            self._forms[op] = recognize(op)
-        return self._forms[op]
+        if op not in self.forms:
+            self.forms[op] = recognize(op)
+        return self.forms[op]
 
     def declared(self, declaration: func.FuncOp, user: Operation) -> RuntimeFunction:
         """The run-time function that a declaration stands for, checked once."""
@@ -117,18 +121,18 @@ class Program:
             if self.memory.measuring or not works:
                 self._pools[function] = Scratch(self.memory, Region("scratch", 0), 0, 0)
             else:
-                need = measure(self.module, function, UNLIMITED)
+                need = measure(self.module, function, UNLIMITED, self.forms)
                 region = self.memory.pool(need)
                 self._pools[function] = Scratch(self.memory, region, 0, region.nbytes)
         return self._pools[function]
 
 
-def measure(module: ModuleOp, function: func.FuncOp, capacity: int) -> int:
+def measure(module: ModuleOp, function: func.FuncOp, capacity: int, forms: Forms) -> int:
     """Bytes of scratch that a function's own operations take when `capacity` bytes are there.
 
-    A declaration takes what its run-time function takes.
+    A declaration takes what its run-time function takes. `forms` are shared between measurements of unchanged IR.
     """
-    program = Program(module, Memory(measuring=True))
+    program = Program(module, Memory(measuring=True), forms)
     scratch = Scratch(program.memory, Region("scratch", 0), 0, capacity)
     if function.is_declaration:
         runtime = program.declared(function, function)

@@ -119,9 +119,8 @@ class View:
 
     def transposed(self, axes: Sequence[int]) -> View:
         """The view with its axes in another order; axes left out must have extent 1 or are fixed at 0."""
-        return replace(
-            self, shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes)
-        )
+        shape, strides = tuple(self.shape[a] for a in axes), tuple(self.strides[a] for a in axes)
+        return View(self.region, self.offset, shape, strides, self.dtype)
 
     def reshaped(self, shape: tuple[int, ...]) -> View:
         """A contiguous view in another shape."""

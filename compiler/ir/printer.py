@@ -121,7 +121,7 @@ class MloptPrinter(Printer):
 
     # -- Text
 
-    def print_content(self, text: str, *, indent: int | None = None) -> None:
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
         """Print text, after a newline with the indentation; the common case first, for there are many pieces."""
         if "\n" in text:
             super().print_content(text, indent=indent)
@@ -129,14 +129,12 @@ class MloptPrinter(Printer):
             self._current_column += len(text)
             self.stream.write(text)
 
-    def print_string(self, text: str, *, indent: int | None = None) -> None:
-        """Print text."""
-        self.print_content(text, indent=indent)
+    print_content = print_string
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
         """Print bytes as a string in quotes, at once if nothing in them has to be escaped."""
         if _PLAIN_LITERAL.fullmatch(bytestring):
-            self.print_content(f'"{bytestring.decode("ascii")}"')
+            self.print_string(f'"{bytestring.decode("ascii")}"')
         else:
             super().print_bytes_literal(bytestring)
 
@@ -162,7 +160,7 @@ class MloptPrinter(Printer):
         """
         text = self._texts.get(attribute)
         if text is not None:
-            self.print_content(text)
+            self.print_string(text)
             return
         stream, self.stream = self.stream, StringIO()
         super().print_attribute(attribute)

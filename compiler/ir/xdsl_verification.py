@@ -25,29 +25,25 @@ UNBOUNDED = 2**31
 """More operands than there are in an operation."""
 
 
-@dataclass(eq=False, repr=False, slots=True)
-class Check:
-    """What one attribute or type must be: an instance of `kind`, or what `constraint` says; None asks nothing."""
+Check = tuple[type[Attribute] | None, constraints.AttrConstraint | None]
+"""What one attribute or type must be: an instance of a class, or else what a constraint says."""
 
-    kind: type[Attribute] | None
-    constraint: constraints.AttrConstraint | None
 
-    @staticmethod
-    def of(constraint: constraints.AttrConstraint) -> Check | None:
-        """The check that a constraint stands for; None if anything satisfies it."""
-        if isinstance(constraint, constraints.AnyAttr):
-            return None
-        if type(constraint) is constraints.BaseAttr:
-            return Check(constraint.attr, None)
-        return Check(None, constraint)
+def _check_of(constraint: constraints.AttrConstraint) -> Check | None:
+    """The check that a constraint stands for; None if anything satisfies it."""
+    if isinstance(constraint, constraints.AnyAttr):
+        return None
+    return (constraint.attr, None) if type(constraint) is constraints.BaseAttr else (None, constraint)
 
-    def verify(self, attribute: Attribute, context: VerificationContext) -> bool:
-        """Whether an attribute is of the kind; raises `VerifyException` where a constraint does not hold."""
-        if self.kind is not None:
-            return isinstance(attribute, self.kind)
-        if self.constraint is not None:
-            self.constraint.verify(attribute, context)
-        return True
+
+def _holds(check: Check, attribute: Attribute, context: VerificationContext) -> bool:
+    """Whether an attribute is of the class; raises `VerifyException` where a constraint does not hold."""
+    kind, constraint = check
+    if kind is not None:
+        return isinstance(attribute, kind)
+    if constraint is not None:
+        constraint.verify(attribute, context)
+    return True
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -71,16 +67,18 @@ class Segment:
         ):
             constraint = constraint.constraint
         if type(constraint) is constraints.RangeOf:
-            return Segment(least, most, Check.of(constraint.constr), None)
+            return Segment(least, most, _check_of(constraint.constr), None)
         return Segment(least, most, None, constraint)
 
-    def verify(self, types: Sequence[Attribute], context: VerificationContext) -> bool:
+    def verify(self, values: Sequence[SSAValue], context: VerificationContext) -> bool:
         """Whether the types are right; raises `VerifyException` where a constraint does not hold."""
         if self.all is not None:
-            self.all.verify(types, context)
-            return True
-        each = self.each
-        return each is None or all(each.verify(type, context) for type in types)
+            self.all.verify([value.type for value in values], context)
+        elif self.each is not None:
+            for value in values:
+                if not _holds(self.each, value.type, context):
+                    return False
+        return True
 
 
 def _allows(length: constraints.IntConstraint, least: int, most: int) -> bool:
@@ -117,29 +115,31 @@ class Values:
         return Values(segments, asked, sizes_in, varies, (1,) * len(segments))
 
     def verify(self, op: Operation, values: Sequence[SSAValue], context: VerificationContext) -> bool:
-        """Whether there are as many values as there should be, of the right types."""
+        """Whether there are as many values as there should be, of the right types.
+
+        Raises `VerifyException` where a constraint does not hold.
+        """
+        if not self.varies:
+            if len(values) != len(self.ones):
+                return False
+            return all(segment.verify((values[at],), context) for at, segment in self.asked)
         sizes = self._sizes(op, len(values))
         if sizes is None:
             return False
-        if not self.asked:
-            return True
-        types = [value.type for value in values]
         for position, segment in self.asked:
             begin = sum(sizes[:position])
-            if not segment.verify(types[begin : begin + sizes[position]], context):
+            if not segment.verify(values[begin : begin + sizes[position]], context):
                 return False
         return True
 
     def _sizes(self, op: Operation, count: int) -> Sequence[int] | None:
-        """How many of `count` values belong to each segment; None if that is wrong, or not sure."""
+        """How many of `count` values belong to each segment where some vary; None if that is wrong, or not sure."""
         if self.sizes_in is not None:
             sizes = _given_sizes(self.sizes_in.container(op).get(self.sizes_in.attribute_name))
             right = len(sizes) == len(self.segments) and sum(sizes) == count
             for size, segment in zip(sizes, self.segments, strict=right):
                 right = right and segment.least <= size <= segment.most
             return sizes if right else None
-        if not self.varies:
-            return self.ones if count == len(self.ones) else None
         if len(self.varies) > 1:
             return None
         position = next(iter(self.varies))
@@ -221,12 +221,14 @@ class Plan:
             and self.results.verify(op, op.results, context)
             and self._regions_right(op.regions)
             and len(op.successors) == self.successors
-            and _entries_right(self.properties, op.properties, context)
+            and (not self.properties or _entries_right(self.properties, op.properties, context))
             and self.property_names.issuperset(op.properties)
-            and _entries_right(self.attributes, op.attributes, context)
+            and (not self.attributes or _entries_right(self.attributes, op.attributes, context))
         )
 
     def _regions_right(self, regions: Sequence[Region]) -> bool:
+        if not regions:
+            return self.single_blocks == ()
         if self.single_blocks is None or len(regions) != len(self.single_blocks):
             return False
         for region, single in zip(regions, self.single_blocks, strict=True):
@@ -258,7 +260,7 @@ def _has_variadic(definitions: Iterable[tuple[str, object]]) -> bool:
 def _entries(definitions: Mapping[str, operations.AttrOrPropDef]) -> tuple[Entry, ...]:
     optional = (operations.OptPropertyDef, operations.OptAttributeDef)
     return tuple(
-        Entry(name, isinstance(definition, optional), Check.of(definition.constr))
+        Entry(name, isinstance(definition, optional), _check_of(definition.constr))
         for name, definition in definitions.items()
     )
 
@@ -271,7 +273,7 @@ def _entries_right(
         if attribute is None:
             if not entry.optional:
                 return False
-        elif entry.check is not None and not entry.check.verify(attribute, context):
+        elif entry.check is not None and not _holds(entry.check, attribute, context):
             return False
     return True
 
