@@ -1,4 +1,10 @@
-"""Reading and writing `.npz` files of inputs, outputs and references, and making seeded inputs."""
+"""Reading and writing `.npz` files of inputs, outputs and references, and making seeded inputs.
+
+Numpy's file format has no names for the types of `ml_dtypes` (bfloat16, float8_e4m3fn, int4, ...): what `np.savez`
+writes of them comes back as raw bytes. Here such an array is written as records of one field, whose name is the type
+and which holds the bits as an unsigned integer: `np.load(file)["y"]["bfloat16"].view(ml_dtypes.bfloat16)`. Both forms
+are read; raw bytes stay as they are, and get the type that the model declares (`mlopt.ir.dtypes.typed_array`).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +19,8 @@ from numpy.lib.npyio import NpzFile
 
 from mlopt.diagnostics import InputError, Place
 from mlopt.files import replacing
+from mlopt.ir.dense import FLOAT_DTYPES
+from mlopt.weights import sub_byte
 
 _NOT_NPZ = (
     OSError,
@@ -25,6 +33,14 @@ _NOT_NPZ = (
     RuntimeError,  # an encrypted archive
 )
 """What numpy and zipfile raise for files that are no `.npz` or are damaged."""
+
+
+_ML_DTYPES = {
+    dtype.name: dtype
+    for dtype in (*FLOAT_DTYPES.values(), *sub_byte.SIGNED, *sub_byte.UNSIGNED)
+    if dtype.isbuiltin != 1
+}
+"""The types that are not numpy's own, by name."""
 
 
 def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
@@ -53,7 +69,7 @@ def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
                 array = members[member]
                 if not isinstance(array, np.ndarray):
                     raise InputError(f"expected arrays only, found the file '{member}'", place=place)
-                arrays[name] = np.require(array, array.dtype.newbyteorder("="), "C")
+                arrays[name] = _native(array)
             return arrays
     except FileNotFoundError:
         raise InputError("no such file of arrays", place=place) from None
@@ -66,11 +82,29 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                np.lib.format.write_array(member, _storable(array), allow_pickle=False)
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """C-contiguous, in the native byte order, and of the type that the name of a single field gives."""
+    if array.dtype.names is not None and len(array.dtype.names) == 1:
+        name = array.dtype.names[0]
+        bits = _native(array[name])
+        dtype = _ML_DTYPES.get(name)
+        if dtype is not None and bits.dtype == np.dtype(f"u{dtype.itemsize}"):
+            return bits.view(dtype)
+    return np.require(array, array.dtype.newbyteorder("="), "C")
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """Records of one field for a type that numpy's file format has no name for."""
+    if array.dtype.name not in _ML_DTYPES:
+        return array
+    return np.require(array, None, "C").view(np.dtype([(array.dtype.name, f"<u{array.dtype.itemsize}")]))
 
 
 def random_array(shape: Sequence[int], dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
     """Random values for an input: standard normal floats, integers 0 or 1, bools."""
-    if dtype.kind == "b" or dtype.kind in "iu":
+    if dtype.kind in "biu" or sub_byte.is_integer(dtype):
         return generator.integers(0, 2, size=shape).astype(dtype)
     return generator.standard_normal(shape).astype(dtype)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mlopt.ir.dtypes import typed_array
+from mlopt.weights.sub_byte import is_integer
+
 DEFAULT_RTOL = 1e-4
 DEFAULT_ATOL = 1e-6
 
@@ -35,8 +38,10 @@ def compare(
     """Compare one output.
 
     Passes if `|got - want| <= atol + rtol * M` everywhere, where M is the largest finite |want|. Shapes and dtypes must
-    be equal, NaN and infinities must stand in the same places, integers and bools must be equal.
+    be equal, NaN and infinities must stand in the same places, integers and bools must be equal. A reference of raw
+    bytes is taken as of the other's type.
     """
+    want = typed_array(want, got.dtype)
     if got.dtype != want.dtype:
         return _failed(name, f"has dtype {got.dtype}, expected {want.dtype}")
     if got.shape != want.shape:
@@ -81,7 +86,7 @@ def _compare_exact(name: str, got: np.ndarray, want: np.ndarray) -> Comparison:
     count = int(np.count_nonzero(different))
     if not count:
         return Comparison(name, 0.0, 0.0, None)
-    if want.dtype.kind not in "iu":
+    if want.dtype.kind not in "iu" and not is_integer(want.dtype):
         return Comparison(name, 1.0, 1.0, f"differs in {count} of {want.size} elements")
     largest = max(abs(int(a) - int(b)) for a, b in zip(got[different], want[different], strict=True))
     scale = max(abs(int(b)) for b in want.flat)

@@ -16,6 +16,7 @@ import numpy as np
 from mlopt.compilation import Compilation, compile_model, is_text, load_model
 from mlopt.diagnostics import InputError, RunError
 from mlopt.interpreter.memref import Executable, TensorSpec, require_mapping, same_bits
+from mlopt.ir.dtypes import typed_array
 from mlopt.options import CompileOptions
 from mlopt.passes.memref.summary import MemorySummary, memory_summary
 from mlopt.passes.pipelines import Level
@@ -142,7 +143,8 @@ class Model:
             if not inputs.keys() - specs.keys() <= self._default_inputs:
                 return False
         return all(
-            np.asarray(array).dtype == specs[name].dtype and np.ndim(array) == len(specs[name].shape)
+            typed_array(np.asarray(array), specs[name].dtype).dtype == specs[name].dtype
+            and np.ndim(array) == len(specs[name].shape)
             for name, array in inputs.items()
             if name in specs
         )

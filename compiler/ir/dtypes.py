@@ -108,6 +108,15 @@ def from_numpy_dtype(dtype: np.dtype[Any]) -> AnyDenseElement:
     return element_type
 
 
+def typed_array(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """The array as it is, unless its elements are raw bytes (numpy's void) of the size of `dtype`: then of that type.
+
+    Numpy's files give such bytes for the types that it does not know itself.
+    """
+    is_raw = array.dtype.type is np.void and array.dtype.names is None
+    return array.view(dtype) if is_raw and array.dtype.itemsize == dtype.itemsize else array
+
+
 def dense_to_array(attribute: DenseIntOrFPElementsAttr) -> np.ndarray:
     """The values of a constant in its shape, read-only; a view of its bytes except for `i1`."""
     element_type = attribute.type.element_type
@@ -147,7 +156,7 @@ def constant_attr(
 
 
 def constant_array(value: Attribute, weights: WeightStore | None) -> np.ndarray:
-    """The array of a constant's value attribute, read-only.
+    """The array of a constant's value attribute, read-only, as it lies in memory.
 
     `VerifyFailure` if the attribute is no constant's value, or names a weight that is not stored.
     """
@@ -158,4 +167,4 @@ def constant_array(value: Attribute, weights: WeightStore | None) -> np.ndarray:
     name = value.weight.data
     if weights is None or name not in weights:
         raise VerifyFailure(f'expected a weight called "{name}", but the weights that were given have none')
-    return weights.get(name)
+    return weights.view(name)

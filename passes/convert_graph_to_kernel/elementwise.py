@@ -218,7 +218,7 @@ def _cast(op: graph.CastOp, conversion: Conversion) -> None:
     source, target = element_of(op.input), element_of(op.result)
     saturate = op.saturate is not None
     round_mode = "up" if op.round_mode is None else op.round_mode.data
-    if keeps_bytes(source, target):
+    if keeps_bytes(source, target) and not saturate:
         conversion.replace(op, conversion.value(op.input))
         return
 

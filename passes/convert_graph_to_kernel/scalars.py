@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias, cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
@@ -222,7 +222,7 @@ class Scalars:
         round_mode: str = "up",
     ) -> SSAValue:
         """`x`, an element of graph-level type `source`, converted to graph-level type `target` as `graph.cast` says."""
-        if keeps_bytes(source, target):
+        if keeps_bytes(source, target) and not saturate:
             return x
         if is_tiny_float(source):  # f32 holds all of them
             return self.cast(self.extend(x, f32), f32, target, saturate=saturate, round_mode=round_mode)
@@ -272,11 +272,10 @@ class Scalars:
     def _to_power_of_two(self, x: SSAValue, source: Attribute, saturate: bool, round_mode: str) -> SSAValue:
         """f8E8M0FNU: `2^(byte - 127)`, or NaN (byte 255).
 
-        In f64 all its numbers are normal: carrying into the exponent rounds, and the sign bit makes the exponent
-        of a negative number large.
+        In f64 all its numbers are normal, so that carrying into the exponent rounds.
         """
         x = self.cast(x, source, f64)
-        bits = self.emit(arith.BitcastOp(x, i64))
+        bits = self.emit(arith.BitcastOp(self.emit(math.AbsFOp(x)), i64))
         carry = {"up": (1 << 52) - 1, "nearest": 1 << 51, "down": 0}[round_mode]
         exponent = self.emit(arith.ShRUIOp(self.add(bits, self.like(carry, bits)), self.like(52, bits)))
         byte = self.sub(exponent, self.like(1023 - 127, exponent))

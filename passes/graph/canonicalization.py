@@ -32,8 +32,10 @@ class DropIdentityMovement(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         match op:
-            case graph.ReshapeOp() | graph.ExpandOp() | graph.CastOp():
+            case graph.ReshapeOp() | graph.ExpandOp():
                 same = True
+            case graph.CastOp():
+                same = op.saturate is None  # which makes infinities the largest number
             case graph.PadOp():
                 same = all(width == (0, 0) for width in op.widths)
             case graph.TransposeOp():
@@ -157,7 +159,9 @@ class MergeCasts(RewritePattern):
             tensor_type(value.type).element_type for value in (inner.input, op.input, op.result)
         )
         if widens(first, middle):
-            rewriter.replace(op, graph.CastOp(inner.input, last, saturate=op.saturate is not None))
+            mode = None if op.round_mode is None else op.round_mode.data
+            saturate = op.saturate is not None
+            rewriter.replace(op, graph.CastOp(inner.input, last, saturate=saturate, round_mode=mode))
 
 
 class SimplifyConcat(RewritePattern):

@@ -12,6 +12,7 @@ import onnx
 from onnx import ValueInfoProto
 
 from mlopt.diagnostics import InputError, Place, UnsupportedError
+from mlopt.ir.dtypes import typed_array
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,22 @@ def input_dtype(value: ValueInfoProto) -> np.dtype:
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
 
 
+def typed_inputs(
+    graph_inputs: Iterable[ValueInfoProto], inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The arrays, those of raw bytes as of the dtypes that the model declares."""
+    values = {value.name: value for value in graph_inputs if _has_element_type(value)}
+    return {
+        name: typed_array(array, input_dtype(values[name])) if name in values else array
+        for name, array in inputs.items()
+    }
+
+
+def _has_element_type(value: ValueInfoProto) -> bool:
+    element = value.type.tensor_type.elem_type
+    return element in onnx.TensorProto.DataType.values() and element != onnx.TensorProto.UNDEFINED
+
+
 def _require_tensor(value: ValueInfoProto, place: Place) -> None:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
@@ -84,7 +101,7 @@ def _require_tensor(value: ValueInfoProto, place: Place) -> None:
     element = value.type.tensor_type.elem_type
     if element == onnx.TensorProto.STRING:
         raise UnsupportedError(f'input "{value.name}" holds strings, which are not supported', place=place)
-    if element not in onnx.TensorProto.DataType.values() or element == onnx.TensorProto.UNDEFINED:
+    if not _has_element_type(value):
         raise InputError(f'input "{value.name}" has no element type', place=place)
 
 

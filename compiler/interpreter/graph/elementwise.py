@@ -195,13 +195,14 @@ def clip(op: graph.ClipOp, x: Array, *bounds: Array) -> Array:
 
 @evaluates(graph.CastOp)
 def cast(op: graph.CastOp, x: Array) -> Array:
-    target = tensor_type(op.result.type).element_type
+    source, target = (tensor_type(value.type).element_type for value in (op.input, op.result))
     dtype = to_numpy_dtype(target)
-    if BOOL.accepts(target):
-        return x != np.zeros((), x.dtype)
-    source = tensor_type(op.input.type).element_type
     if is_tiny_float(source):
         x = x.astype(np.float32)
+    elif is_sub_byte(source):
+        x = x.astype(np.int8)
+    if BOOL.accepts(target):
+        return x != np.zeros((), x.dtype)
     if is_scale_float(target):
         assert op.round_mode is not None
         return power_of_two(x.astype(np.float64), op.round_mode.data, saturate=op.saturate is not None)
