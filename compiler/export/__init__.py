@@ -16,6 +16,7 @@ from mlopt.export import normalization as _normalization
 from mlopt.export import pooling as _pooling
 from mlopt.export import quantization as _quantization
 from mlopt.export import reduction as _reduction
+from mlopt.export import resize as _resize
 from mlopt.export import selection as _selection
 from mlopt.export import unary as _unary
 from mlopt.export.exporter import bound_inputs, to_onnx
@@ -31,6 +32,7 @@ FAMILIES = (
     _pooling,
     _quantization,
     _reduction,
+    _resize,
     _selection,
     _unary,
 )

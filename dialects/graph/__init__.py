@@ -82,6 +82,7 @@ from mlopt.dialects.graph.reduction import (
     ReduceSumOp,
     ReductionOp,
 )
+from mlopt.dialects.graph.resize import ResizeOp
 from mlopt.dialects.graph.selection import (
     BitcastOp,
     CastOp,
@@ -214,6 +215,7 @@ __all__ = [
     "ReluOp",
     "RequireEqualOp",
     "ReshapeOp",
+    "ResizeOp",
     "RmsNormOp",
     "RoundOp",
     "ShapeOp",

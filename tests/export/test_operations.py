@@ -18,6 +18,7 @@ from xdsl.ir import Block, Region
 from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
 from mlopt.dialects.graph import Graph, GraphOp
+from mlopt.dialects.graph.resampling import Resampling
 from mlopt.export import FAMILIES, to_onnx
 from mlopt.export.registry import EXPORTERS
 from mlopt.interpreter.graph import evaluate_module
@@ -148,6 +149,15 @@ CASES = [
     *(case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], count_include_pad=counts)
       for counts in (False, True)),
     case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[3, 2], dilations=[2, 1], ceil_mode=True),
+    *(case(graph.ResizeOp, IMAGE, shape=shape, scales=scales, how=Resampling(*how), **rest) for shape, scales, how, rest in (
+        ((1, 4, 14, 3), (1, 1, 2, 0.5), ("linear",), {}),
+        ((1, 4, 31, 3), (1, 1, 31 / 7, 0.5), ("nearest", "asymmetric", "ceil"), {}),  # by sizes: 7 times that is below 31
+        ((1, 4, 10, 9), (1, 1, 10 / 7, 10 / 7), ("cubic", "half_pixel"), {}),  # by the policy: 60 / 7 is 8.57
+        ((1, 4, 4, 9), (1, 1, 0.6, 1.5), ("linear", "align_corners"), {}),
+        ((1, 4, 14, 9), (1, 1, 2, 1.5), ("linear", "tf_crop_and_resize"),
+         {"roi": (0, 0, 0.1, -0.2, 1, 1, 0.8, 1.25), "extrapolation": 5.0}),
+        ((1, 4, 3, 9), (1, 1, 0.5, 1.5), ("cubic", "half_pixel", "ceil", -0.5, True, True), {}),
+    )),
     *(case(graph.QuantizeOp, IMAGE, scale, zero, element_type=from_numpy_dtype(zero.dtype))
       for scale, zero in (
           (np.float32(0.02), np.uint8(100)),

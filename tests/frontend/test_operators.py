@@ -192,6 +192,28 @@ POOLS = [
     case("LpPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_LOWER"),
 ]
 
+SCALES, SIZES = np.array([1, 1, 2, 0.6], np.float32), ints(1, 4, 5, 11)
+CROP = np.array([0, 0, 0.1, -0.2, 1, 1, 0.8, 1.25], np.float32)
+SAMPLING = [
+    *(shaped("Resize", IMAGE, SCALES, opset=10, mode=mode) for mode in ("nearest", "linear")),
+    *(shaped("Resize", IMAGE, None, SCALES, opset=13, mode=mode) for mode in ("nearest", "linear", "cubic")),
+    shaped("Resize", IMAGE, floats(0), floats(0), SIZES, opset=11, mode="linear"),
+    shaped("Resize", IMAGE, floats(0), SCALES, opset=11, coordinate_transformation_mode="tf_half_pixel_for_nn"),
+    *(
+        shaped("Resize", IMAGE, CROP, SCALES, mode=mode, extrapolation_value=5.0,
+               coordinate_transformation_mode="tf_crop_and_resize")
+        for mode in ("nearest", "linear", "cubic")
+    ),
+    *(
+        shaped("Resize", IMAGE, None, None, ints(13, 5), axes=[3, 2], keep_aspect_ratio_policy=policy, mode="linear")
+        for policy in ("not_larger", "not_smaller")
+    ),
+    shaped("Resize", IMAGE, None, SCALES, opset=19, mode="linear", antialias=1),
+    *(shaped("Upsample", IMAGE, np.array([1, 1, 2, 1.5], np.float32), opset=9, mode=mode) for mode in ("nearest", "linear")),
+    *(case("Upsample", IMAGE, opset=7, mode=mode, scales=[1.0, 1.0, 2.0, 1.5]) for mode in ("nearest", "linear")),
+]  # fmt: skip
+"""More of Resize is in `test_resize.py`."""
+
 PARAMETERS = [floats(4), floats(4, seed=1), floats(4, seed=2), np.abs(floats(4, seed=3))]
 NORMALIZATIONS = [
     *(case("BatchNormalization", IMAGE, *PARAMETERS, opset=opset, epsilon=1e-3) for opset in (7, 9, 14, 15)),
@@ -359,7 +381,7 @@ QUANTIZED = [
 """More of these is in `test_quantization.py`."""
 
 CASES = [
-    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *NORMALIZATIONS, *REDUCTIONS),
+    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *NORMALIZATIONS, *REDUCTIONS),
     *(*MOVEMENTS, *INDEXING, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
 ]
 

@@ -32,6 +32,7 @@ from mlopt.frontend.onnx import positions as _positions
 from mlopt.frontend.onnx import quantization as _quantization
 from mlopt.frontend.onnx import recurrent as _recurrent
 from mlopt.frontend.onnx import reduction as _reduction
+from mlopt.frontend.onnx import resize as _resize
 from mlopt.frontend.onnx import scan as _scan
 from mlopt.frontend.onnx import selection as _selection
 from mlopt.frontend.onnx import shape as _shape
@@ -57,6 +58,7 @@ FAMILIES = (
     _quantization,
     _recurrent,
     _reduction,
+    _resize,
     _scan,
     _selection,
     _shape,

@@ -23,6 +23,7 @@ from mlopt.interpreter.graph import movement as _movement
 from mlopt.interpreter.graph import normalization as _normalization
 from mlopt.interpreter.graph import quantization as _quantization
 from mlopt.interpreter.graph import reduction as _reduction
+from mlopt.interpreter.graph import resize as _resize
 from mlopt.interpreter.graph.registry import EVALUATIONS, Array
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent, cut_outputs
@@ -31,6 +32,10 @@ from mlopt.weights import WeightStore
 
 __all__ = ["FAMILIES", "evaluate", "evaluate_module"]
 
+FAMILIES = (
+    *(_bounded, _contraction, _elementwise, _movement, _normalization, _quantization, _reduction),
+    _resize,
+)
 """The modules that hold the evaluations."""
 
 
