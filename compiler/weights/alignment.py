@@ -8,9 +8,9 @@ ALIGNMENT = 64
 """Bytes."""
 
 
-def is_aligned(data: np.ndarray) -> bool:
-    """Whether the first element is at a multiple of 64 bytes. Without elements, anywhere."""
-    return data.nbytes == 0 or data.ctypes.data % ALIGNMENT == 0
+def is_aligned(data: np.ndarray, alignment: int = ALIGNMENT) -> bool:
+    """Whether the first element is at a multiple of so many bytes. Without elements, anywhere."""
+    return data.nbytes == 0 or data.ctypes.data % alignment == 0
 
 
 def aligned_copy(data: np.ndarray) -> np.ndarray:

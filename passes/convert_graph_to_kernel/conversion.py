@@ -88,7 +88,7 @@ class Conversion:
         if dense is not None:
             return dense_to_array(dense)
         if isinstance(attribute, WeightAttr) and attribute.weight.data in self._weights:
-            return self._weights.get(attribute.weight.data)
+            return self._weights.view(attribute.weight.data)
         return None
 
     def number(self, value: SSAValue) -> Number | None:

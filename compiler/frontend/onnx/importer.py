@@ -51,6 +51,7 @@ from mlopt.frontend.onnx.registry import import_function, node_faults, require_s
 from mlopt.frontend.onnx.scopes import Scope
 from mlopt.frontend.onnx.statistics import ImportedStatistics, TensorKind, imported_statistics
 from mlopt.frontend.onnx.tensors import tensor_array
+from mlopt.frontend.onnx.weightless import Span
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to_numpy_dtype
 from mlopt.ir.extents import EXTENT, Extent
@@ -223,7 +224,7 @@ class _GraphImport:
                 return scope.values[name]
             if name in scope.initializers:
                 span = self.model.spans.get(name) if scope is self.main else None
-                array = tensor_array(scope.initializers[name], self.model.path, self.model.place(), span)
+                array = self.tensor(scope.initializers[name], span)
                 with self._inside(scope):
                     value = scope.values[name] = self.constant(array, name, name)
                 return value
@@ -327,8 +328,8 @@ class _GraphImport:
         finally:
             self.attempted = outer + self.attempted
 
-    def tensor(self, tensor: TensorProto) -> np.ndarray:
-        return tensor_array(tensor, self.model.path, self.model.place())
+    def tensor(self, tensor: TensorProto, span: Span | None = None) -> np.ndarray:
+        return tensor_array(tensor, self.model.path, self.model.place(), self.model.files, span)
 
     def error(self, node: NodeProto, message: str, kind: type[InputError] = InputError) -> MloptError:
         return kind(message, place=self.model.place(node))
@@ -394,7 +395,7 @@ class _GraphImport:
         outcome: Sequence[np.ndarray | None] = [None] * len(op.results)
         match op:
             case ConstantOp(value=WeightAttr() as weight):
-                outcome = [self.ctx.weights.get(weight.weight.data)]
+                outcome = [self.ctx.weights.view(weight.weight.data)]
             case ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
                 outcome = [dense_to_array(dense)]
             case ShapeOp():

@@ -14,6 +14,7 @@ from onnx.inliner import inline_local_functions
 from mlopt.diagnostics import InputError, Place, UnsupportedError
 from mlopt.frontend.onnx.structure import check_graph, node_name
 from mlopt.frontend.onnx.weightless import Span, without_weights
+from mlopt.weights.mapped import MappedFiles
 
 LATEST_OPSET = 28
 """The newest version of the standard operator set whose changes are known here."""
@@ -24,12 +25,14 @@ class OnnxModel:
     """A model that has been read and checked.
 
     `path` is the file it came from, if any: external data lies beside it. `spans` has the places in that file of
-    the data of large initializers, by their names: `proto` does not hold them.
+    the data of large initializers, by their names: `proto` does not hold them. `files` maps that file and its external
+    data.
     """
 
     proto: ModelProto
     path: Path | None
     spans: Mapping[str, Span] = field(default_factory=dict[str, Span])
+    files: MappedFiles = field(default_factory=MappedFiles)
 
     @property
     def graph(self) -> GraphProto:
@@ -74,7 +77,7 @@ def inline_functions(model: OnnxModel) -> OnnxModel:
     if not model.proto.functions:
         return model
     try:
-        inlined = OnnxModel(inline_local_functions(model.proto), model.path, model.spans)
+        inlined = OnnxModel(inline_local_functions(model.proto), model.path, model.spans, model.files)
     except (RuntimeError, ValueError, EncodeError) as error:
         message = f"can't inline the functions of the model: {_first_line(error)}"
         raise InputError(message, place=model.place()) from error

@@ -15,16 +15,21 @@ from onnx import TensorProto, numpy_helper
 
 from mlopt.diagnostics import InputError, Place, UnsupportedError
 from mlopt.frontend.onnx.weightless import Span
+from mlopt.weights.mapped import MappedFiles
 from mlopt.weights.sub_byte import extended, packed_bytes, unpacked
 
 
 def tensor_array(
-    tensor: TensorProto, model_path: Path | None, place: Place, span: Span | None = None
+    tensor: TensorProto,
+    model_path: Path | None,
+    place: Place,
+    files: MappedFiles,
+    span: Span | None = None,
 ) -> np.ndarray:
-    """The value of a tensor: a read-only memory map for external data, an array of its own otherwise.
+    """The value of a tensor: a read-only part of a mapped file, or an array of its own if the model holds the data.
 
     `model_path` is the model's file, or None for a model in memory (which can't have external data). `span` is
-    where the data are in that file, if they were not read with the model.
+    where the data are in that file, if they were not read with the model. `files` maps it and those beside it.
     Elements of less than a byte are unpacked: an array of its own then, with a byte for each.
     `InputError` if type, shape and data don't fit, `UnsupportedError` for strings.
     """
@@ -34,7 +39,7 @@ def tensor_array(
             f"{_what(tensor)}: expected extents of at least 0, found {list(tensor.dims)}", place=place
         )
     if tensor.data_location == TensorProto.EXTERNAL:
-        return _external_array(tensor, dtype, model_path, place)
+        return _external_array(tensor, dtype, model_path, place, files)
     shape = tuple(tensor.dims)
     expected = packed_bytes(shape, dtype)
     if span is not None or tensor.HasField("raw_data"):
@@ -43,10 +48,12 @@ def tensor_array(
             message = f"{_what(tensor)}: expected {expected} bytes of data, found {found}"
             raise InputError(message, place=place)
     if span is not None:
-        data = span.read()
+        data = files.part(span.path, span.offset, span.length)
         if data.nbytes != expected:
             raise InputError(f"{_what(tensor)}: its data were cut while the model was read", place=place)
-        return unpacked(data, shape, dtype)
+        return _elements(data, shape, dtype)
+    if tensor.HasField("raw_data"):
+        return _elements(np.frombuffer(tensor.raw_data, np.uint8), shape, dtype)
     try:
         return extended(numpy_helper.to_array(tensor))
     except (ValueError, TypeError) as error:
@@ -69,7 +76,7 @@ def _what(tensor: TensorProto) -> str:
 
 
 def _external_array(
-    tensor: TensorProto, dtype: np.dtype, model_path: Path | None, place: Place
+    tensor: TensorProto, dtype: np.dtype, model_path: Path | None, place: Place, files: MappedFiles
 ) -> np.ndarray:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if model_path is None:
@@ -92,7 +99,14 @@ def _external_array(
         )
     if nbytes == 0:
         return np.zeros(shape, dtype)
-    return unpacked(np.memmap(path, np.uint8, "r", offset=offset, shape=(length,)), shape, dtype)
+    return _elements(files.part(path, offset, length), shape, dtype)
+
+
+def _elements(data: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """The tensor that these bytes of a file hold, a view where they can be taken as they are."""
+    if dtype == np.bool_ and data.size and data.max() > 1:
+        return (data != 0).reshape(shape)  # numpy takes no bytes but 0 and 1 for truth values
+    return unpacked(data, shape, dtype)
 
 
 def _number(tensor: TensorProto, entries: dict[str, str], key: str, default: int, place: Place) -> int:

@@ -2,7 +2,7 @@
 
 The protobuf library keeps the whole file's contents in memory for as long as the model lives, and copies a tensor's
 bytes once more when they are asked for. Here the large `raw_data` fields of the main graph's initializers are left
-out before the file is parsed, and read from their places in the file when they are wanted.
+out before the file is parsed, and are parts of the mapped file when they are wanted.
 
 Wire format: https://protobuf.dev/programming-guides/encoding/. Field numbers are those of `onnx.proto`.
 """
@@ -13,8 +13,6 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 _GRAPH = 7  # ModelProto.graph
 _INITIALIZER = 5  # GraphProto.initializer
@@ -31,10 +29,6 @@ class Span:
     path: Path
     offset: int
     length: int
-
-    def read(self) -> np.ndarray:
-        """The bytes, as one-dimensional uint8; fewer if the file has been cut since."""
-        return np.fromfile(self.path, np.uint8, self.length, offset=self.offset)
 
 
 @dataclass(frozen=True, slots=True)
