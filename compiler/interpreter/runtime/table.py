@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from mlopt.interpreter.runtime.base import RuntimeFunction
 from mlopt.interpreter.runtime.scatter import ScatterElements, ScatterNd
+from mlopt.interpreter.runtime.selection import NonZero, RequireEqual
+from mlopt.interpreter.runtime.suppression import NonMaxSuppression
+from mlopt.interpreter.runtime.unique import Unique
 
 FUNCTIONS: tuple[type[RuntimeFunction], ...] = (ScatterElements, ScatterNd)
+FUNCTIONS: tuple[type[RuntimeFunction], ...] = (
+    NonMaxSuppression,
+    NonZero,
+    RequireEqual,
+    ScatterElements,
+    ScatterNd,
+    Unique,
+)
 
 RUNTIME_FUNCTIONS: dict[str, type[RuntimeFunction]] = {function.NAME: function for function in FUNCTIONS}
 """Name → the class of its calls."""
