@@ -7,6 +7,7 @@ One file per operator family holds the exporters, as in `mlopt.dialects.graph`; 
 from __future__ import annotations
 
 # Importing an operator family enters its exporters into the registry.
+from mlopt.export import along_axis as _along_axis
 from mlopt.export import binary as _binary
 from mlopt.export import constant as _constant
 from mlopt.export import contraction as _contraction
@@ -17,12 +18,14 @@ from mlopt.export import pooling as _pooling
 from mlopt.export import quantization as _quantization
 from mlopt.export import reduction as _reduction
 from mlopt.export import resize as _resize
+from mlopt.export import scatter as _scatter
 from mlopt.export import selection as _selection
 from mlopt.export import unary as _unary
 from mlopt.export.exporter import bound_inputs, to_onnx
 from mlopt.export.files import check_onnx_path, save_onnx
 
 FAMILIES = (
+    _along_axis,
     _binary,
     _constant,
     _contraction,
@@ -33,6 +36,7 @@ FAMILIES = (
     _quantization,
     _reduction,
     _resize,
+    _scatter,
     _selection,
     _unary,
 )

@@ -1,4 +1,4 @@
-"""Matrix multiplication and convolution."""
+"""Matrix multiplication, convolution and determinants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mlopt.dialects.graph import Window
 from mlopt.export.builder import Attributes, Builder
 from mlopt.export.registry import exports, exports_plainly
 
-exports_plainly({graph.MatMulOp: "MatMul"})
+exports_plainly({graph.MatMulOp: "MatMul", graph.DetOp: "Det"})
 
 
 @exports(graph.ConvOp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
+from mlopt.dialects.graph.along_axis import CumProdOp, CumSumOp, CumulativeOp, TopKOp
 from mlopt.dialects.graph.base import GraphOp, InferredOp, Tensor
 from mlopt.dialects.graph.binary import (
     AddOp,
@@ -40,6 +41,7 @@ from mlopt.dialects.graph.constant import (
 )
 from mlopt.dialects.graph.contraction import (
     ConvOp,
+    DetOp,
     MatMulOp,
 )
 from mlopt.dialects.graph.indexing import (
@@ -83,6 +85,7 @@ from mlopt.dialects.graph.reduction import (
     ReductionOp,
 )
 from mlopt.dialects.graph.resize import ResizeOp
+from mlopt.dialects.graph.scatter import ScatterElementsOp, ScatterNdOp
 from mlopt.dialects.graph.selection import (
     BitcastOp,
     CastOp,
@@ -162,7 +165,11 @@ __all__ = [
     "ConvOp",
     "CosOp",
     "CoshOp",
+    "CumProdOp",
+    "CumSumOp",
+    "CumulativeOp",
     "DequantizeOp",
+    "DetOp",
     "DivOp",
     "EqualOp",
     "ErfOp",
@@ -218,6 +225,8 @@ __all__ = [
     "ResizeOp",
     "RmsNormOp",
     "RoundOp",
+    "ScatterElementsOp",
+    "ScatterNdOp",
     "ShapeOp",
     "ShiftLeftOp",
     "ShiftRightOp",
@@ -234,6 +243,7 @@ __all__ = [
     "TanOp",
     "TanhOp",
     "Tensor",
+    "TopKOp",
     "TransposeOp",
     "UnaryOp",
     "UniqueOp",

@@ -1,4 +1,4 @@
-"""Operations that sum products: matrix multiplication and convolution."""
+"""Operations that sum products: matrix multiplication, convolution and determinant."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop
 from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import (
+    FLOAT,
     NUMERIC,
     SIGNATURE,
     I64Array,
@@ -157,3 +158,31 @@ def window_properties(
         "pads": unless_all(pads, 0),
         "dilations": unless_all(dilations, 1),
     }
+
+
+@irdl_op_definition
+class DetOp(InferredOp):
+    """The determinant of the matrices in the last two dimensions, computed in f64. ONNX Det, `numpy.linalg.det`.
+
+    ```mlir
+    %y = graph.det %x : (tensor<8x3x3xf32>) -> tensor<8xf32>
+    ```
+    """
+
+    name = "graph.det"
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$input " + SIGNATURE
+
+    def __init__(self, input: Operand):
+        super().__init__([input])
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
+        (input,) = operands
+        require_elements(FLOAT, input, "the operand")
+        require_rank_at_least(2, input, "the operand")
+        *batch, rows, columns = input.get_shape()
+        if rows != columns:
+            raise VerifyException(f"expected square matrices, found {input}")
+        return (with_shape(input, batch),)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+from xdsl.dialects import tensor
 from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -157,6 +158,33 @@ class Conversion:
         for source, result in zip(named, launched.res, strict=False):
             copy_name(source, result)
         return launched.res
+
+    # Calls of run-time functions
+
+    def call(
+        self,
+        op: GraphOp,
+        function: str,
+        ins: Sequence[SSAValue],
+        parameters: Mapping[str, Attribute | None] | None = None,
+        outs: Sequence[SSAValue] = (),
+    ) -> None:
+        """Insert a call of `@mlopt_rt_<function>` that gives the results of `op`.
+
+        `ins` and `outs` are graph-level values; the outs begin uninitialised unless given. Parameters that are None are
+        left out.
+        """
+        dests = [self.value(out) for out in outs]
+        for result in () if outs else op.results:
+            empty = tensor.EmptyOp([], signless_type(tensor_type(result.type)))
+            self.insert(op, empty)
+            dests.append(empty.tensor)
+        given = {name: value for name, value in (parameters or {}).items() if value is not None}
+        called = kernel.CallOp(f"mlopt_rt_{function}", [self.value(value) for value in ins], dests, given)
+        self.insert(op, called)
+        for source, result in zip(op.results, called.res, strict=True):
+            copy_name(source, result)
+        self.replace(op, *called.res)
 
 
 def unsupported(op: Operation, message: str) -> UnsupportedError:

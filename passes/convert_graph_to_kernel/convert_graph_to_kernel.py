@@ -14,6 +14,9 @@ from mlopt.dialects.graph.base import GraphOp, Tensor, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.convert_graph_to_kernel import (
+    calls as _calls,
+)
+from mlopt.passes.convert_graph_to_kernel import (
     constant as _constant,
 )
 from mlopt.passes.convert_graph_to_kernel import (
@@ -50,8 +53,7 @@ from mlopt.passmanager import Condition, Pass, no_ops_of
 
 FAMILIES = (
     *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _quantization),
-    _reduction,
-    _resize,
+    *(_calls, _reduction, _resize),
 )
 """The modules that register the conversions."""
 

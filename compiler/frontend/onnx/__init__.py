@@ -14,6 +14,7 @@ from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp
 
 # Importing an operator family enters its functions into the registry.
+from mlopt.frontend.onnx import along_axis as _along_axis
 from mlopt.frontend.onnx import bounded_axes as _bounded_axes
 from mlopt.frontend.onnx import bounded_sizes as _bounded_sizes
 from mlopt.frontend.onnx import contrib as _contrib
@@ -34,6 +35,7 @@ from mlopt.frontend.onnx import recurrent as _recurrent
 from mlopt.frontend.onnx import reduction as _reduction
 from mlopt.frontend.onnx import resize as _resize
 from mlopt.frontend.onnx import scan as _scan
+from mlopt.frontend.onnx import scatter as _scatter
 from mlopt.frontend.onnx import selection as _selection
 from mlopt.frontend.onnx import shape as _shape
 from mlopt.frontend.onnx.importer import import_onnx
@@ -42,6 +44,7 @@ from mlopt.frontend.onnx.registry import Unsupported, find_unsupported, supporte
 from mlopt.ir.context import CompilerContext
 
 FAMILIES = (
+    _along_axis,
     _contrib,
     _control_flow,
     _convolution,
@@ -51,8 +54,8 @@ FAMILIES = (
     _indexing,
     _matmul,
     _movement,
-    _normalization,
     _ngrams,
+    _normalization,
     _pooling,
     _positions,
     _quantization,
@@ -60,6 +63,7 @@ FAMILIES = (
     _reduction,
     _resize,
     _scan,
+    _scatter,
     _selection,
     _shape,
 )

@@ -41,3 +41,9 @@ def _scaled(node: Node, value: SSAValue, factor: float) -> SSAValue:
         return value
     scale = np.array(factor).astype(to_numpy_dtype(node.type_of(0).element_type))
     return node.add(graph.MulOp(value, node.constant(scale))).result
+
+
+@importer("Det", since=11)
+def determinant(node: Node) -> SSAValue:
+    """Of the matrices in the last two axes."""
+    return node.add(graph.DetOp(node.operand(0))).result

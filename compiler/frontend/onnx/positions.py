@@ -16,7 +16,7 @@ from mlopt.frontend.onnx.scalars import scalar
 from mlopt.ir.dtypes import from_numpy_dtype
 
 
-def _positions(node: Node, length: int, axes_after: int, start: int = 0) -> SSAValue:
+def positions(node: Node, length: int, axes_after: int, start: int = 0) -> SSAValue:
     """The numbers from `start` on as a tensor of shape `length x 1 x ... x 1`."""
     numbers = node.add(graph.RangeOp(IntegerAttr(start, i64), IntegerAttr(1, i64), length)).result
     return node.add(graph.ReshapeOp(numbers, [length] + [1] * axes_after)).result if axes_after else numbers
@@ -25,7 +25,7 @@ def _positions(node: Node, length: int, axes_after: int, start: int = 0) -> SSAV
 def _diagonal(node: Node, height: int, width: int, k: int) -> SSAValue:
     """The column where each row meets diagonal k, as a tensor of shape `height x 1`."""
     outside = max(height, width)  # the diagonals from there on meet no row of the matrix
-    return _positions(node, height, 1, start=min(max(k, -outside), outside))
+    return positions(node, height, 1, start=min(max(k, -outside), outside))
 
 
 @importer("Trilu", since=14)
@@ -35,7 +35,7 @@ def trilu(node: Node) -> SSAValue:
         raise node.error(f"expected rank 2 or more, found {node.type_of(0)}")
     height, width = node.shape_of(0)[-2:]
     k = 0 if node.optional(1) is None else node.known_int(1, "k")
-    diagonal, columns = _diagonal(node, height, width, k), _positions(node, width, 0)
+    diagonal, columns = _diagonal(node, height, width, k), positions(node, width, 0)
     compare = graph.GreaterEqualOp if node.integer("upper", 1) else graph.LessEqualOp
     keep = node.add(compare(columns, diagonal)).result
     return node.add(graph.WhereOp(keep, node.operand(0), scalar(node, 0))).result
@@ -54,7 +54,7 @@ def eye_like(node: Node) -> SSAValue:
             raise node.error(f"expected a type as the attribute dtype, found {node.integer('dtype')}")
         element = from_numpy_dtype(dtype)
     diagonal = _diagonal(node, height, width, node.integer("k", 0))
-    on = node.add(graph.EqualOp(_positions(node, width, 0), diagonal)).result
+    on = node.add(graph.EqualOp(positions(node, width, 0), diagonal)).result
     return node.add(graph.CastOp(on, element)).result
 
 
@@ -63,7 +63,7 @@ def _hardmax(node: Node, x: SSAValue, axis: int) -> SSAValue:
     shape = shape_of(x)
     axis = normalize_axis(axis, len(shape))
     largest = node.add(graph.ArgMaxOp(x, axis, keepdims=True)).result
-    on = node.add(graph.EqualOp(_positions(node, shape[axis], len(shape) - 1 - axis), largest)).result
+    on = node.add(graph.EqualOp(positions(node, shape[axis], len(shape) - 1 - axis), largest)).result
     return node.add(graph.CastOp(on, tensor_type(x.type).element_type)).result
 
 
@@ -87,7 +87,7 @@ def one_hot(node: Node) -> SSAValue:
     indices = node.add(graph.CastOp(node.operand(0), i64)).result
     indices = node.add(graph.ReshapeOp(indices, [*shape[:axis], 1, *shape[axis:]])).result
     from_start, from_end = (
-        node.add(graph.EqualOp(_positions(node, length, len(shape) - axis, start), indices)).result
+        node.add(graph.EqualOp(positions(node, length, len(shape) - axis, start), indices)).result
         for start in (0, -length)
     )
     on = node.add(graph.OrOp(from_start, from_end)).result

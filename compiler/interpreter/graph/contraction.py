@@ -1,4 +1,4 @@
-"""What matrix multiplication, convolution and pooling mean."""
+"""What matrix multiplication, convolution, pooling and determinants mean."""
 
 from __future__ import annotations
 
@@ -81,3 +81,8 @@ def windows_of(x: Array, window: graph.Window, positions: Sequence[int], pad_val
 
 def _kernel_axes(x: Array) -> tuple[int, ...]:
     return tuple(range(x.ndim, 2 * x.ndim - 2))
+
+
+@evaluates(graph.DetOp)
+def det(op: graph.DetOp, x: Array) -> Array:
+    return np.asarray(np.linalg.det(x.astype(np.float64))).astype(x.dtype)

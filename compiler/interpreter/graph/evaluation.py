@@ -17,6 +17,7 @@ from mlopt.interpreter.blocks import BlockEvaluator
 
 # Imported for what they register.
 from mlopt.interpreter.graph import bounded as _bounded
+from mlopt.interpreter.graph import along_axis as _along_axis
 from mlopt.interpreter.graph import contraction as _contraction
 from mlopt.interpreter.graph import elementwise as _elementwise
 from mlopt.interpreter.graph import movement as _movement
@@ -24,6 +25,7 @@ from mlopt.interpreter.graph import normalization as _normalization
 from mlopt.interpreter.graph import quantization as _quantization
 from mlopt.interpreter.graph import reduction as _reduction
 from mlopt.interpreter.graph import resize as _resize
+from mlopt.interpreter.graph import scatter as _scatter
 from mlopt.interpreter.graph.registry import EVALUATIONS, Array
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent, cut_outputs
@@ -33,8 +35,8 @@ from mlopt.weights import WeightStore
 __all__ = ["FAMILIES", "evaluate", "evaluate_module"]
 
 FAMILIES = (
-    *(_bounded, _contraction, _elementwise, _movement, _normalization, _quantization, _reduction),
-    _resize,
+    *(_along_axis, _bounded, _contraction, _elementwise, _movement, _normalization, _quantization, _reduction),
+    *(_resize, _scatter),
 )
 """The modules that hold the evaluations."""
 

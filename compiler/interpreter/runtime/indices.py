@@ -1,4 +1,4 @@
-"""Indices of run-time functions: checked, and counted from the beginning."""
+"""Indices and positions that run-time functions compute with."""
 
 from __future__ import annotations
 
@@ -22,3 +22,14 @@ def resolve_indices(indices: Array, size: int, axis: int, out: Array) -> None:
     np.copyto(out, indices)
     if low < 0:
         np.remainder(out, size, out=out)
+
+
+def count_up(out: Array) -> Array:
+    """Fill a vector with 0, 1, 2, ..., without memory of its own; returns it."""
+    filled = 1
+    out[:1] = 0
+    while filled < out.size:
+        more = min(filled, out.size - filled)
+        np.add(out[:more], filled, out=out[filled : filled + more])
+        filled += more
+    return out

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from mlopt.interpreter.runtime.base import Array, Buffer, RuntimeFunction
-from mlopt.interpreter.runtime.indices import resolve_indices
+from mlopt.interpreter.runtime.indices import count_up, resolve_indices
 
 _INT64 = np.dtype(np.int64)
 
@@ -83,17 +83,23 @@ class ScatterElements(_Scatter):
         )
 
     def scratch(self) -> Sequence[Buffer]:
-        return (Buffer(self.operands["indices"].shape, _INT64),)
+        """Where each update goes; 0, 1, 2, ... for the longest axis, and multiples of these."""
+        shape = self.operands["indices"].shape
+        longest = Buffer((max(shape),), _INT64)
+        return (Buffer(shape, _INT64), longest, longest)
 
     def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
-        (indices, updates), (data,), (positions,) = reads, writes, scratch
+        (indices, updates), (data,), (positions, counts, multiples) = reads, writes, scratch
+        if not indices.size:
+            return
         axis = self.integer("axis")
         resolve_indices(indices, data.shape[axis], axis, positions)
-        steps = [prod(data.shape[d + 1 :]) for d in range(data.ndim)]
-        np.multiply(positions, steps[axis], out=positions)
-        for d, step in enumerate(steps):
-            if d != axis and indices.shape[d] > 1:
-                along = np.arange(indices.shape[d], dtype=np.int64) * step
+        np.multiply(positions, prod(data.shape[axis + 1 :]), out=positions)
+        count_up(counts)
+        for d, length in enumerate(indices.shape):
+            if d != axis and length > 1:
+                along = multiples[:length]
+                np.multiply(counts[:length], prod(data.shape[d + 1 :]), out=along)
                 np.add(positions, along.reshape(-1, *[1] * (data.ndim - d - 1)), out=positions)
         self._write(data.reshape(-1, 1), positions.reshape(-1), updates.reshape(-1, 1))
 
@@ -120,8 +126,9 @@ class ScatterNd(_Scatter):
         )
 
     def scratch(self) -> Sequence[Buffer]:
+        """Where each update goes; one coordinate of these places."""
         *tuples, _ = self.operands["indices"].shape
-        return (Buffer((prod(tuples),), _INT64), Buffer((prod(tuples),), _INT64))
+        return (Buffer((prod(tuples),), _INT64),) * 2
 
     def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
         (indices, updates), (data,), (rows, index) = reads, writes, scratch

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from mlopt.interpreter.runtime.base import RuntimeFunction
+from mlopt.interpreter.runtime.determinant import Determinant
+from mlopt.interpreter.runtime.scan import Scan
 from mlopt.interpreter.runtime.scatter import ScatterElements, ScatterNd
-from mlopt.interpreter.runtime.selection import NonZero, RequireEqual
-from mlopt.interpreter.runtime.suppression import NonMaxSuppression
-from mlopt.interpreter.runtime.unique import Unique
+from mlopt.interpreter.runtime.top_k import TopK
 
-FUNCTIONS: tuple[type[RuntimeFunction], ...] = (ScatterElements, ScatterNd)
-FUNCTIONS: tuple[type[RuntimeFunction], ...] = (
-    NonMaxSuppression,
-    NonZero,
-    RequireEqual,
-    ScatterElements,
-    ScatterNd,
-    Unique,
-)
+FUNCTIONS: tuple[type[RuntimeFunction], ...] = (Determinant, Scan, ScatterElements, ScatterNd, TopK)
 
 RUNTIME_FUNCTIONS: dict[str, type[RuntimeFunction]] = {function.NAME: function for function in FUNCTIONS}
 """Name → the class of its calls."""
