@@ -1,4 +1,7 @@
-"""Quantize and dequantize: ONNX has one scale for a tensor, or one for each position along an axis."""
+"""Quantize and dequantize: ONNX has one scale for a tensor, one for each position along an axis, or one for each block.
+
+Scales that differ along several axes become blocks of one element: a scale for each number.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,16 @@ def dequantize(builder: Builder, op: graph.DequantizeOp) -> None:
 def _parameters(
     builder: Builder, op: graph.QuantizeOp | graph.DequantizeOp
 ) -> tuple[list[SSAValue | Value], Attributes]:
-    """The inputs, scale and zero point of rank 0 or 1, and the axis if they are of rank 1."""
+    """The inputs, scale and zero point in a shape that ONNX knows, and the attributes that say which."""
     parameters = [op.scale] if op.zero_point is None else [op.scale, op.zero_point]
     axes = sorted({axis for value in parameters for axis in _axes(op, value)})
     if len(axes) > 1:
-        raise builder.unsupported("ONNX has no scales and zero points that differ along several axes")
+        whole = shape_of(op.input)
+        operands = [
+            value if shape_of(value) == whole else builder.part("Expand", [value, builder.ints(whole)])
+            for value in parameters
+        ]
+        return [op.input, *operands], {"axis": axes[0], "block_size": 1}
     shape = [shape_of(op.input)[axis] for axis in axes]
     operands = [op.input, *(_of_shape(builder, value, shape) for value in parameters)]
     return operands, {"axis": axes[0]} if axes else {}

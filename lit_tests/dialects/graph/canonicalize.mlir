@@ -228,3 +228,15 @@ func.func @masked_softmax(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %y = graph.where %n, %zero, %s : (tensor<2x4xi1>, tensor<f32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   func.return %y : tensor<2x4xf32>
 }
+
+// Saturation changes infinities, so that a cast with it stays although the type does.
+// CHECK-LABEL: @saturating_casts
+// CHECK-NEXT: %y = graph.cast %x saturate : tensor<2xf8E5M2> to tensor<2xf8E5M2>
+// CHECK-NEXT: %s = graph.cast %h saturate round_mode = "down" : tensor<2xf16> to tensor<2xf8E8M0FNU>
+// CHECK-NEXT: func.return
+func.func @saturating_casts(%x: tensor<2xf8E5M2>, %h: tensor<2xf16>) -> (tensor<2xf8E5M2>, tensor<2xf8E8M0FNU>) {
+  %y = graph.cast %x saturate : tensor<2xf8E5M2> to tensor<2xf8E5M2>
+  %w = graph.cast %h : tensor<2xf16> to tensor<2xf32>
+  %s = graph.cast %w saturate round_mode = "down" : tensor<2xf32> to tensor<2xf8E8M0FNU>
+  func.return %y, %s : tensor<2xf8E5M2>, tensor<2xf8E8M0FNU>
+}

@@ -106,6 +106,46 @@ func.func @main(%a: tensor<3xf32>) {
 
 // -----
 
+func.func @main(%a: tensor<3xf32>) {
+  // expected-error @below {{expected a round_mode to tensor<3xf8E8M0FNU>, "up", "down" or "nearest", found none}}
+  %y = graph.cast %a : tensor<3xf32> to tensor<3xf8E8M0FNU>
+  func.return
+}
+
+// -----
+
+func.func @main(%a: tensor<3xf32>) {
+  // expected-error @below {{expected a round_mode to tensor<3xf8E8M0FNU>, "up", "down" or "nearest", found "even"}}
+  %y = graph.cast %a round_mode = "even" : tensor<3xf32> to tensor<3xf8E8M0FNU>
+  func.return
+}
+
+// -----
+
+func.func @main(%a: tensor<3xf32>) {
+  // expected-error @below {{expected a round_mode only to f8E8M0FNU, found it to tensor<3xi4>}}
+  %y = graph.cast %a round_mode = "up" : tensor<3xf32> to tensor<3xi4>
+  func.return
+}
+
+// -----
+
+func.func @main(%a: tensor<3xi3>) {
+  // expected-error @below {{expected integer, i1 or floating-point elements for the operand, found tensor<3xi3>}}
+  %y = graph.cast %a : tensor<3xi3> to tensor<3xf32>
+  func.return
+}
+
+// -----
+
+func.func @main(%a: tensor<3xf32>) {
+  // expected-error @below {{expected integer, i1 or floating-point elements for the result, found tensor<3xcomplex<f32>>}}
+  %y = graph.cast %a : tensor<3xf32> to tensor<3xcomplex<f32>>
+  func.return
+}
+
+// -----
+
 func.func @main(%c: tensor<3xi8>, %a: tensor<3xf32>) {
   // expected-error @below {{expected i1 elements for the condition, found tensor<3xi8>}}
   %y = graph.where %c, %a, %a : (tensor<3xi8>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>

@@ -324,3 +324,22 @@ func.func @xor(%a: tensor<2x3xi1>, %b: tensor<3xi1>) {
   %y = graph.xor %a, %b : (tensor<2x3xi1>, tensor<3xi1>) -> tensor<2x3xi1>
   func.return
 }
+
+// CHECK-LABEL: @narrow_types(
+// CHECK-NEXT: %0 = graph.cast %x : tensor<2xf32> to tensor<2xi4>
+// CHECK-NEXT: %1 = graph.cast %0 : tensor<2xi4> to tensor<2xui2>
+// CHECK-NEXT: %2 = graph.cast %x saturate round_mode = "down" : tensor<2xf32> to tensor<2xf8E8M0FNU>
+// CHECK-NEXT: %3 = graph.cast %x round_mode = "nearest" : tensor<2xf32> to tensor<2xf8E8M0FNU>
+// CHECK-NEXT: %4 = graph.constant dense<[-8, 7, -1]> : tensor<3xi4>
+// CHECK-NEXT: %5 = graph.constant dense<[15, 0]> : tensor<2xui4>
+// CHECK-NEXT: %6 = graph.constant dense<1> : tensor<4xi2>
+func.func @narrow_types(%x: tensor<2xf32>) {
+  %0 = graph.cast %x : tensor<2xf32> to tensor<2xi4>
+  %1 = graph.cast %0 : tensor<2xi4> to tensor<2xui2>
+  %2 = graph.cast %x saturate round_mode = "down" : tensor<2xf32> to tensor<2xf8E8M0FNU>
+  %3 = graph.cast %x round_mode = "nearest" : tensor<2xf32> to tensor<2xf8E8M0FNU>
+  %4 = graph.constant dense<"0xF807FF"> : tensor<3xi4>
+  %5 = graph.constant dense<[15, 0]> : tensor<2xui4>
+  %6 = graph.constant dense<1> : tensor<4xi2>
+  func.return
+}

@@ -47,3 +47,27 @@ func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xui8>, tensor<2xi6
   %r = graph.range start = 3 : i64 delta = -2 : i64 length = 2 : tensor<2xi64>
   func.return %y, %c, %r : tensor<2xf32>, tensor<2xui8>, tensor<2xi64>
 }
+
+// -----
+
+// Integers of 4 and 2 bits are bytes below the graph level; what they are at the interface is said there.
+// CHECK-LABEL: func.func @narrow(%x: tensor<2xi8> {mlopt.dtype = "int4"}, %y: tensor<2xi8> {mlopt.dtype = "uint2"}) -> (tensor<2xi8> {mlopt.dtype = "uint4"}, tensor<2xi8>, tensor<2xi8> {mlopt.dtype = "int4"}) {
+// CHECK-NEXT:    %c = kernel.constant dense<[-8, 7]> : tensor<2xi8>
+// CHECK-NEXT:    %0 = tensor.empty() : tensor<2xi8>
+// CHECK-NEXT:    %u = kernel.launch @cast ins(%x : tensor<2xi8>) outs(%0 : tensor<2xi8>) {
+// CHECK-NEXT:    ^bb0(%input: tensor<2xi8>, %O: tensor<2xi8>):
+// CHECK-NEXT:      %1 = kernel.map bounds [d0 = 2] ins(%input[d0] : tensor<2xi8>) outs(%O[d0] : tensor<2xi8>) {
+// CHECK-NEXT:      ^bb0(%2: i8, %3: i8):
+// CHECK-NEXT:        %4 = arith.constant 15 : i8
+// CHECK-NEXT:        %5 = arith.andi %2, %4 : i8
+// CHECK-NEXT:        kernel.yield %5 : i8
+// CHECK-NEXT:      }
+// CHECK-NEXT:      kernel.yield %1 : tensor<2xi8>
+// CHECK-NEXT:    } -> tensor<2xi8>
+// CHECK-NEXT:    func.return %u, %y, %c : tensor<2xi8>, tensor<2xi8>, tensor<2xi8>
+func.func @narrow(%x: tensor<2xi4>, %y: tensor<2xui2>) -> (tensor<2xui4>, tensor<2xi8>, tensor<2xi4>) {
+  %c = graph.constant dense<[-8, 7]> : tensor<2xi4>
+  %u = graph.cast %x : tensor<2xi4> to tensor<2xui4>
+  %w = graph.cast %y : tensor<2xui2> to tensor<2xi8>
+  func.return %u, %w, %c : tensor<2xui4>, tensor<2xi8>, tensor<2xi4>
+}
