@@ -14,6 +14,9 @@ from mlopt.dialects.graph.base import GraphOp, Tensor, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.convert_graph_to_kernel import (
+    bounded as _bounded,
+)
+from mlopt.passes.convert_graph_to_kernel import (
     calls as _calls,
 )
 from mlopt.passes.convert_graph_to_kernel import (
@@ -46,6 +49,9 @@ from mlopt.passes.convert_graph_to_kernel import (
 from mlopt.passes.convert_graph_to_kernel import (
     resize as _resize,
 )
+from mlopt.passes.convert_graph_to_kernel import (
+    transposed as _transposed,
+)
 from mlopt.passes.convert_graph_to_kernel.control_flow import fill_single_elements
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion
 from mlopt.passes.convert_graph_to_kernel.scalars import signless, signless_type
@@ -53,7 +59,8 @@ from mlopt.passmanager import Condition, Pass, no_ops_of
 
 FAMILIES = (
     *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _quantization),
-    *(_calls, _reduction, _resize),
+    _bounded,
+    *(_calls, _reduction, _resize, _transposed),
 )
 """The modules that register the conversions."""
 

@@ -144,6 +144,8 @@ def _slice_along(
         first = sizes.largest(first, 0)
     span = sizes.sub(last, first) if step > 0 else sizes.sub(first, last)
     count = sizes.divide(sizes.add(sizes.largest(span, 0), abs(step) - 1), abs(step))
+    if step < 0:  # of nothing nothing is left, although the start was taken to be 0
+        count = sizes.least(count, size)
     length = min(most, max(0, interval(node, count)[1]))
     if step == 1 and first == 0:
         result = leading(node, value, axis, length)

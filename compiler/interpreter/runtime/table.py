@@ -6,9 +6,22 @@ from mlopt.interpreter.runtime.base import RuntimeFunction
 from mlopt.interpreter.runtime.determinant import Determinant
 from mlopt.interpreter.runtime.scan import Scan
 from mlopt.interpreter.runtime.scatter import ScatterElements, ScatterNd
+from mlopt.interpreter.runtime.selection import NonZero, RequireEqual
+from mlopt.interpreter.runtime.suppression import NonMaxSuppression
 from mlopt.interpreter.runtime.top_k import TopK
+from mlopt.interpreter.runtime.unique import Unique
 
-FUNCTIONS: tuple[type[RuntimeFunction], ...] = (Determinant, Scan, ScatterElements, ScatterNd, TopK)
+FUNCTIONS: tuple[type[RuntimeFunction], ...] = (
+    Determinant,
+    NonMaxSuppression,
+    NonZero,
+    RequireEqual,
+    Scan,
+    ScatterElements,
+    ScatterNd,
+    TopK,
+    Unique,
+)
 
 RUNTIME_FUNCTIONS: dict[str, type[RuntimeFunction]] = {function.NAME: function for function in FUNCTIONS}
 """Name → the class of its calls."""

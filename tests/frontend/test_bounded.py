@@ -1,0 +1,209 @@
+"""Values whose size depends on data: one compiled model, run with masks of none, some and all, against onnxruntime.
+
+No example inputs are given, so that nothing but the rules can carry the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.parser import parse_graph
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
+
+import mlopt
+from mlopt import UnsupportedError
+from tests.frontend.onnx_models import Arrays, assert_close, run_onnxruntime
+
+SHAPES = {"m": (6,), "w": (2, 5), "x": (6, 4), "v": (6,), "t": (4, 3), "k": (2, 5, 4), "n": (6,)}
+"""The inputs of every model: masks `m` and `w`, numbers `x`, `v`, `t` and `k`, integers `n`."""
+
+DECLARED = "bool[6] m, bool[2,5] w, float[6,4] x, float[6] v, float[4,3] t, float[2,5,4] k, int64[6] n"
+
+ROWS = "i = NonZero(m) p = Squeeze<axes=[0]>(i) r = Gather<axis=0>(x, p)"
+"""`p`: the positions where m is true, `r`: the rows of x there, of which there are as many."""
+
+
+def model(text: str, outputs: str, opset: int = 12) -> onnx.ModelProto:
+    """A model of these nodes; an output that ends in `:i` is of int64, others are of float."""
+    declared = [
+        helper.make_tensor_value_info(name, TensorProto.INT64 if kind else TensorProto.FLOAT, None)
+        for name, _, kind in (output.partition(":") for output in outputs.split())
+    ]
+    graph = parse_graph(f"g ({DECLARED}) => () {{ {text} }}")
+    graph.output.extend(declared)
+    used = {name for node in graph.node for name in node.input}
+    kept = [value for value in graph.input if value.name in used]
+    del graph.input[:]
+    graph.input.extend(kept)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def feeds(proto: onnx.ModelProto, seed: int = 0) -> Iterator[dict[str, np.ndarray]]:
+    """Inputs with masks that are false, true, and some of both."""
+    generator = np.random.default_rng(seed)
+    for share in (0.4, 0.0, 1.0, 0.7):
+        arrays = {
+            "m": generator.random(SHAPES["m"]) < share,
+            "w": generator.random(SHAPES["w"]) < share,
+            "n": generator.integers(0, 3, SHAPES["n"]),
+            **{name: generator.standard_normal(SHAPES[name], np.float32) for name in "xvtk"},
+        }
+        yield {value.name: arrays[value.name] for value in proto.graph.input}
+
+
+def assert_as_onnxruntime(proto: onnx.ModelProto) -> None:
+    """Some operators of onnxruntime do not take what is empty: then there is nothing to compare with."""
+    compiled = mlopt.compile(proto)
+    for inputs in feeds(proto):
+        got = compiled.run(inputs)
+        try:
+            want = run_onnxruntime(proto, inputs)
+        except (Fail, InvalidArgument, RuntimeException):
+            assert not inputs["m"].any()
+        else:
+            assert_close(got, want)
+
+
+def row_case(text: str, outputs: str = "y", opset: int = 12) -> tuple[str, str, int]:
+    rows = ROWS if opset < 13 else f"{ROWS} ".replace("Squeeze<axes=[0]>(i)", "Squeeze(i, zero)")
+    prefix = "" if opset < 13 else "zero = Constant<value_ints=[0]>() "
+    return f"{prefix}{rows} {text}", outputs, opset
+
+
+CASES = {
+    "nonzero": ("y = NonZero(w)", "y:i", 12),
+    "nonzero of a product": ("b = Cast<to=1>(w) y = NonZero(b)", "y:i", 12),
+    "rows": row_case("", "r p:i"),
+    "unary": row_case("y = Relu(r)"),
+    "broadcast": row_case("one = Constant<value_floats=[1.5,2.0,3.0,0.5]>() y = Mul(r, one)"),
+    "two of one extent": row_case("s = Exp(r) y = Add(s, r)"),
+    "two of extents computed twice": row_case(
+        "j = NonZero(m) q = Squeeze<axes=[0]>(j) s = Gather<axis=0>(v, q) u = Unsqueeze<axes=[1]>(s) y = Mul(r, u)"
+    ),
+    "where and compare": row_case("z = Constant<value_float=0.0>() c = Greater(r, z) y = Where(c, r, z)"),
+    "transpose": row_case("y = Transpose<perm=[1,0]>(r)"),
+    "unsqueeze and squeeze": row_case("u = Unsqueeze<axes=[0,2]>(r) s = Squeeze<axes=[2]>(u) y = Neg(s)"),
+    "reshape: split": row_case("s = Constant<value_ints=[-1,2,2]>() y = Reshape(r, s)"),
+    "reshape: merge": row_case("s = Constant<value_ints=[-1]>() y = Reshape(r, s)"),
+    "reshape: keep": row_case("s = Constant<value_ints=[0,2,-1]>() y = Reshape(r, s)"),
+    "reshape: halves": row_case("s = Constant<value_ints=[-1,2]>() y = Reshape(r, s)"),
+    "reshape by its own shape": row_case("s = Shape(r) e = Exp(r) y = Reshape(e, s)"),
+    "reshape by a computed shape": row_case(
+        "s = Shape(r) z = Constant<value_int=0>() n0 = Gather<axis=0>(s, z) n1 = Unsqueeze<axes=[0]>(n0) "
+        "c = Constant<value_ints=[2,-1]>() d = Concat<axis=0>(n1, c) y = Reshape(r, d)"
+    ),
+    "flatten": row_case("u = Unsqueeze<axes=[1]>(r) y = Flatten<axis=2>(u)"),
+    "shape and size": row_case("y = Shape(r) z = Size(r)", "y:i z:i"),
+    "split": row_case("a, b = Split<axis=1>(r) y = Mul(a, b)"),
+    "pad along another axis": row_case("s = Constant<value_ints=[0,1,0,2]>() y = Pad(r, s)"),
+    "concat along another axis": row_case("e = Exp(r) y = Concat<axis=1>(r, e)"),
+    "concat along the axis": row_case("e = Exp(r) y = Concat<axis=0>(r, x, e)"),
+    "concat behind a fixed part": row_case("y = Concat<axis=0>(x, r)"),
+    "sum of rows": row_case("y = ReduceSum<axes=[0],keepdims=0>(r)"),
+    "sum within rows": row_case("y = ReduceSum<axes=[1],keepdims=0>(r)"),
+    "sum of all": row_case("y = ReduceSum<keepdims=0>(r)"),
+    "product": row_case("y = ReduceProd<axes=[0]>(r)"),
+    "l2": row_case("y = ReduceL2<axes=[0]>(r)"),
+    "log sum exp": row_case("c = Concat<axis=0>(x, r) y = ReduceLogSumExp<axes=[0]>(c)"),
+    "maximum": row_case("c = Concat<axis=0>(x, r) y = ReduceMax<axes=[0]>(c)"),
+    "minimum": row_case("c = Concat<axis=0>(x, r) y = ReduceMin<axes=[0]>(c)"),
+    "mean": row_case("c = Concat<axis=0>(x, r) y = ReduceMean<axes=[0]>(c) z = ReduceMean(c)", "y z"),
+    "mean within rows": row_case("y = ReduceMean<axes=[1]>(r)"),
+    "arg max": row_case("c = Concat<axis=0>(x, r) y = ArgMax<axis=0>(c) z = ArgMin<axis=0>(c)", "y:i z:i"),
+    "arg max within rows": row_case("y = ArgMax<axis=1,keepdims=0>(r)", "y:i"),
+    "softmax": row_case("y = Softmax<axis=1>(r)"),
+    "softmax of opset 13": row_case("y = Softmax<axis=-1>(r)", opset=13),
+    "softmax along the axis": row_case("y = Softmax<axis=0>(r)", opset=13),
+    "layer norm": row_case(
+        "s = Constant<value_floats=[1.0,2.0,3.0,4.0]>() y = LayerNormalization<axis=-1>(r, s)", opset=17
+    ),
+    "matmul by rows": row_case("y = MatMul(r, t)"),
+    "matmul by columns": row_case(
+        "a = Transpose<perm=[1,0]>(t) b = Transpose<perm=[1,0]>(r) y = MatMul(a, b)"
+    ),
+    "matmul over the axis": row_case("a = Transpose<perm=[1,0]>(r) e = Exp(r) y = MatMul(a, e)"),
+    "matmul of a batch": row_case("u = Unsqueeze<axes=[1]>(r) y = MatMul(u, t)"),
+    "gemm": row_case("c = Constant<value_floats=[1.0,2.0,3.0]>() y = Gemm<alpha=0.5>(r, t, c)"),
+    "gemm transposed": row_case("a = Transpose<perm=[1,0]>(r) y = Gemm<transA=1>(a, t)"),
+    "gather from the axis": row_case(
+        "c = Concat<axis=0>(x, r) i0 = Constant<value_ints=[0,-1,2]>() y = Gather<axis=0>(c, i0)"
+    ),
+    "gather along another axis": row_case("i0 = Constant<value_ints=[3,-1]>() y = Gather<axis=1>(r, i0)"),
+    "gather nd": ("i = NonZero(w) t0 = Transpose<perm=[1,0]>(i) y = GatherND(k, t0)", "y", 12),
+    "gather elements": row_case("y = GatherElements<axis=0>(v, p)"),
+    "slice: first": row_case(
+        "a = Constant<value_ints=[0]>() b = Constant<value_ints=[2]>() y = Slice(r, a, b)"
+    ),
+    "slice: without the first": row_case(
+        "a = Constant<value_ints=[1]>() b = Constant<value_ints=[100]>() y = Slice(r, a, b)"
+    ),
+    "slice: without the last": row_case(
+        "a = Constant<value_ints=[0]>() b = Constant<value_ints=[-1]>() y = Slice(r, a, b)"
+    ),
+    "slice: the last two": row_case(
+        "a = Constant<value_ints=[-2]>() b = Constant<value_ints=[100]>() y = Slice(r, a, b)"
+    ),
+    "slice: every second": row_case(
+        "a = Constant<value_ints=[1]>() b = Constant<value_ints=[100]>() s = Constant<value_ints=[2]>() "
+        "d = Constant<value_ints=[0]>() y = Slice(r, a, b, d, s)"
+    ),
+    "slice: backwards": row_case(
+        "a = Constant<value_ints=[100]>() b = Constant<value_ints=[-100]>() s = Constant<value_ints=[-1]>() "
+        "d = Constant<value_ints=[0]>() y = Slice(r, a, b, d, s)"
+    ),
+    "slice: along another axis": row_case(
+        "a = Constant<value_ints=[1]>() b = Constant<value_ints=[3]>() d = Constant<value_ints=[1]>() y = Slice(r, a, b, d)"
+    ),
+    "slice of what is fixed": row_case("s = Shape(p) a = Constant<value_ints=[0]>() y = Slice(x, a, s)"),
+    "slice from a computed start": row_case(
+        "s = Shape(p) b = Constant<value_ints=[100]>() y = Slice(x, s, b)"
+    ),
+    "range": row_case(
+        "s = Size(p) a = Constant<value_int=0>() d = Constant<value_int=1>() y = Range(a, s, d)", "y:i"
+    ),
+    "range with steps": row_case(
+        "s = Size(p) a = Constant<value_int=-1>() d = Constant<value_int=2>() y = Range(a, s, d)", "y:i"
+    ),
+    "range downwards": row_case(
+        "s = Size(p) a = Constant<value_int=0>() d = Constant<value_int=-1>() y = Range(s, a, d)", "y:i"
+    ),
+    "expand": row_case("s = Shape(r) c = Constant<value_floats=[1.0,2.0,3.0,4.0]>() y = Expand(c, s)"),
+    "expand what is bounded": row_case(
+        "u = Unsqueeze<axes=[1]>(r) s = Constant<value_ints=[1,3,1]>() y = Expand(u, s)"
+    ),
+    "constant of shape": row_case("s = Shape(r) y = ConstantOfShape(s)"),
+    "tile": row_case("s = Shape(p) o = Constant<value_ints=[2]>() d = Concat<axis=0>(s, o) y = Tile(t, d)"),
+    "a sum decides": (
+        "c = Cast<to=7>(m) s = ReduceSum<keepdims=0>(c) a = Constant<value_int=0>() d = Constant<value_int=1>() "
+        "q = Range(a, s, d) y = Gather<axis=0>(x, q)",
+        "y",
+        12,
+    ),
+    "one hot": row_case(
+        "d = Constant<value_int=6>() o = Constant<value_floats=[0.0,1.0]>() y = OneHot(p, d, o)"
+    ),
+    "nonzero of what is bounded": row_case(
+        "z = Constant<value_float=0.0>() c = Greater(r, z) y = NonZero(c)", "y:i"
+    ),
+    "compress what is bounded": row_case(
+        "z = Constant<value_float=0.0>() s = Gather<axis=0>(v, p) c = Greater(s, z) y = Compress<axis=0>(r, c)"
+    ),
+    "compress": ("y = Compress<axis=0>(x, m)", "y", 12),
+    "compress elements": ("y = Compress(v, m)", "y", 12),
+    "a definition": row_case("y = Celu<alpha=2.0>(r)"),
+    "unique": ("y, i, p, c = Unique<sorted=1>(n)", "y:i i:i p:i c:i", 12),
+    "unique in order": ("y, i, p, c = Unique<sorted=0>(n)", "y:i i:i p:i c:i", 12),
+    "cast": row_case("c = Cast<to=7>(r) y = Cast<to=1>(c)"),
+    "mask of all by its own count": row_case(
+        "s = Size(p) f = Cast<to=1>(s) o = Constant<value_float=1.0>() g = Add(f, o) y = Div(r, g)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_carries_the_size(name: str) -> None:
+    assert_as_onnxruntime(model(*CASES[name]))
