@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from mlopt.diagnostics import Diagnostic, InputError, Place, Severity, VerifyFailure
+from mlopt.diagnostics import Diagnostic, InputError, MloptError, Place, Severity, VerifyFailure
 from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes, check_interface
 from mlopt.ir.context import CompilerContext
@@ -131,8 +131,8 @@ def compile_model(
     With `keep_levels`, a copy of the module at the end of each level is kept, for `Compilation.ir` and for the report.
 
     A pipeline given as text must end at `target`; None lets it end anywhere, and stands for `memref` otherwise. The IR
-    is verified after every conversion and at the end, and after every pass of a pipeline given as text: checking after
-    each pass takes a quarter of a small model's compile time.
+    is verified at the end of each level, and after every pass of a pipeline given as text: checking after each pass
+    takes a quarter of a small model's compile time.
     """
     start = time.perf_counter()
     module, options = compilation.module, compilation.options
@@ -162,18 +162,17 @@ def compile_model(
             if level == "memref" and is_planned(module):
                 _warn_of_overlaps(compilation)
             else:
-                passes = _pipeline_of(phase_passes(level, options.pipeline))
-                _run(compilation, passes, instrumentations, verify_each=False)
+                _run_level(compilation, level, phase_passes(level, options.pipeline), instrumentations)
+                _verify_level(module, level)
             compilation.levels[level] = module
             step = conversion(level)
             if level == target or step is None:
-                verify_module(module)
                 break
             if keep_levels:
                 compilation.levels[level] = module.clone()
             else:
                 del compilation.levels[level]
-            _run(compilation, _pipeline_of([step]), instrumentations)
+            _run_level(compilation, level, [step], instrumentations)
             level = LEVELS[LEVELS.index(level) + 1]
     compilation.compile_seconds += time.perf_counter() - start
     return compilation
@@ -219,8 +218,30 @@ def main_function(module: ModuleOp) -> FuncOp:
     return main
 
 
-def _pipeline_of(passes: Sequence[str]) -> Pipeline:
-    return parse_pipeline(f"builtin.module({','.join(passes)})")
+def _run_level(
+    compilation: Compilation,
+    level: Level,
+    passes: Sequence[str],
+    instrumentations: Sequence[Instrumentation],
+) -> None:
+    """Run passes on a level without verification between them; where one trips over what another left, that is said."""
+    pipeline = parse_pipeline(f"builtin.module({','.join(passes)})")
+    try:
+        _run(compilation, pipeline, instrumentations, verify_each=False)
+    except MloptError:
+        raise
+    except Exception:
+        _verify_level(compilation.module, level)
+        raise
+
+
+def _verify_level(module: ModuleOp, level: Level) -> None:
+    try:
+        verify_module(module)
+    except VerifyFailure as error:
+        message = f"passes of level '{level}' left this IR (mlopt-opt verifies after each and says which)"
+        error.notes = (*error.notes, Diagnostic(Severity.NOTE, message))
+        raise
 
 
 def _run(

@@ -311,6 +311,14 @@ def test_levels_that_were_not_passed_through(path: Path) -> None:
         model.ir("graph")
 
 
+def test_a_level_that_there_is_not() -> None:
+    model = mlopt.compile(classifier(), dims={"batch": 5})
+    with pytest.raises(
+        mlopt.MloptError, match="there is no level 'tensor', expected one of graph, kernel, memref"
+    ):
+        model.ir("tensor")  # pyright: ignore[reportArgumentType] - the mistake that is tested
+
+
 def test_memory_and_report_follow_the_version_used_last(path: Path) -> None:
     model = mlopt.compile(path, dims={"batch": 1})
     small = model.memory.arena_bytes
