@@ -47,6 +47,8 @@ def expand(op: graph.ExpandOp, x: Array) -> Array:
 
 @evaluates(graph.PadOp)
 def pad(op: graph.PadOp, x: Array) -> Array:
+    if not op.widths:  # of rank 0, which numpy does not pad
+        return x
     grown = [(max(low, 0), max(high, 0)) for low, high in op.widths]
     padded = np.pad(x, grown, constant_values=number(op.value, x.dtype))
     cropped = [
