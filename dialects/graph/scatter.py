@@ -2,15 +2,16 @@
 
 The result is the first operand, `data`, with `updates` written or combined into it, in the order of the updates.
 Indices are as for the gathers: i32 or i64, in [-size, 0) from the end, an error at run time outside of [-size, size).
-Of several updates of one element, without a reduction, the last one stays; a reduction combines all of them.
+Of several updates of one element, without a reduction, the last one stays; a reduction combines all of them. With
+`count`, a number in i64, only so many of the indices and updates count, from the first along their first dimension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.dialects.builtin import StringAttr, TensorType, i64
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import (
@@ -43,13 +44,16 @@ class ScatterBase(InferredOp):
     data = operand_def(TensorType)
     indices = operand_def(TensorType)
     updates = operand_def(TensorType)
+    count = opt_operand_def(TensorType)
     result = result_def(TensorType)
     reduction = prop_def(StringAttr, default_value=StringAttr("none"))
 
 
 def _require_operands(operands: Sequence[Tensor], properties: Properties) -> None:
-    data, indices, updates = operands
+    data, indices, updates, *count = operands
     require_elements(INDEX, indices, "the indices")
+    if count and count[0] != TensorType(i64, []):
+        raise VerifyException(f"expected tensor<i64> for the count, found {count[0]}")
     require_same_elements(data, updates, "the updates")
     reduction = properties.get("reduction", StringAttr("none"))
     name = reduction.data if isinstance(reduction, StringAttr) else str(reduction)
@@ -75,21 +79,28 @@ class ScatterElementsOp(ScatterBase):
     name = "graph.scatter_elements"
     axis = prop_def(I64Attr)
     assembly_format = (
-        "$data `,` $indices `,` $updates `axis` `=` $axis (`reduction` `=` $reduction^)? " + SIGNATURE
+        "$data `,` $indices `,` $updates (`count` `=` $count^)? `axis` `=` $axis (`reduction` `=` $reduction^)? "
+        + SIGNATURE
     )
 
     def __init__(
-        self, data: Operand, indices: Operand, updates: Operand, axis: int = 0, reduction: str = "none"
+        self,
+        data: Operand,
+        indices: Operand,
+        updates: Operand,
+        axis: int = 0,
+        reduction: str = "none",
+        count: Operand | None = None,
     ):
         properties = {
             "axis": int_attr(normalize_axis(axis, rank_of(data))),
             "reduction": StringAttr(reduction),
         }
-        super().__init__([data, indices, updates], properties)
+        super().__init__([data, indices, updates, count], properties)
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
-        data, indices, updates = operands
+        data, indices, updates = operands[:3]
         _require_operands(operands, properties)
         shape, positions, axis = data.get_shape(), indices.get_shape(), get_int(properties, "axis")
         require_axis(axis, len(shape))
@@ -117,17 +128,28 @@ class ScatterNdOp(ScatterBase):
     """
 
     name = "graph.scatter_nd"
-    assembly_format = "$data `,` $indices `,` $updates (`reduction` `=` $reduction^)? " + SIGNATURE
+    assembly_format = (
+        "$data `,` $indices `,` $updates (`count` `=` $count^)? (`reduction` `=` $reduction^)? " + SIGNATURE
+    )
 
-    def __init__(self, data: Operand, indices: Operand, updates: Operand, reduction: str = "none"):
-        super().__init__([data, indices, updates], {"reduction": StringAttr(reduction)})
+    def __init__(
+        self,
+        data: Operand,
+        indices: Operand,
+        updates: Operand,
+        reduction: str = "none",
+        count: Operand | None = None,
+    ):
+        super().__init__([data, indices, updates, count], {"reduction": StringAttr(reduction)})
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
-        data, indices, updates = operands
+        data, indices, updates = operands[:3]
         _require_operands(operands, properties)
         require_rank_at_least(1, indices, "the indices")
         shape, (*positions, length) = data.get_shape(), indices.get_shape()
+        if len(operands) > 3 and not positions:
+            raise VerifyException(f"expected several index tuples, of which some count, found {indices}")
         if length > len(shape):
             raise VerifyException(f"expected index tuples of at most {len(shape)} numbers, found {indices}")
         require_shape((*positions, *shape[length:]), updates, "the updates")

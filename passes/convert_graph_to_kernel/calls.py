@@ -15,8 +15,10 @@ def _scatter(op: graph.ScatterElementsOp | graph.ScatterNdOp, conversion: Conver
     parameters = {"reduction": op.reduction, "unsigned": unit_attr(is_unsigned(element_of(op.data)))}
     if isinstance(op, graph.ScatterElementsOp):
         parameters = {"axis": op.axis, **parameters}
-    name = op.name.removeprefix("graph.")
-    conversion.call(op, name, [op.indices, op.updates], parameters, outs=[op.data])
+    name, ins = op.name.removeprefix("graph."), [op.indices, op.updates]
+    if op.count is not None:
+        name, ins = f"{name}_counted", [*ins, op.count]
+    conversion.call(op, name, ins, parameters, outs=[op.data])
 
 
 @converts(graph.CumSumOp, graph.CumProdOp)

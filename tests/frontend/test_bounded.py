@@ -82,7 +82,8 @@ CASES = {
     "broadcast": row_case("one = Constant<value_floats=[1.5,2.0,3.0,0.5]>() y = Mul(r, one)"),
     "two of one extent": row_case("s = Exp(r) y = Add(s, r)"),
     "two of extents computed twice": row_case(
-        "j = NonZero(m) q = Squeeze<axes=[0]>(j) s = Gather<axis=0>(v, q) u = Unsqueeze<axes=[1]>(s) y = Mul(r, u)"
+        "j = NonZero(m) q = Squeeze<axes=[0]>(j) s = Gather<axis=0>(v, q) u = Unsqueeze<axes=[1]>(s) "
+        "y = Mul(r, u)"
     ),
     "where and compare": row_case("z = Constant<value_float=0.0>() c = Greater(r, z) y = Where(c, r, z)"),
     "transpose": row_case("y = Transpose<perm=[1,0]>(r)"),
@@ -156,7 +157,8 @@ CASES = {
         "d = Constant<value_ints=[0]>() y = Slice(r, a, b, d, s)"
     ),
     "slice: along another axis": row_case(
-        "a = Constant<value_ints=[1]>() b = Constant<value_ints=[3]>() d = Constant<value_ints=[1]>() y = Slice(r, a, b, d)"
+        "a = Constant<value_ints=[1]>() b = Constant<value_ints=[3]>() d = Constant<value_ints=[1]>() "
+        "y = Slice(r, a, b, d)"
     ),
     "slice of what is fixed": row_case("s = Shape(p) a = Constant<value_ints=[0]>() y = Slice(x, a, s)"),
     "slice from a computed start": row_case(
@@ -178,10 +180,27 @@ CASES = {
     "constant of shape": row_case("s = Shape(r) y = ConstantOfShape(s)"),
     "tile": row_case("s = Shape(p) o = Constant<value_ints=[2]>() d = Concat<axis=0>(s, o) y = Tile(t, d)"),
     "a sum decides": (
-        "c = Cast<to=7>(m) s = ReduceSum<keepdims=0>(c) a = Constant<value_int=0>() d = Constant<value_int=1>() "
+        "c = Cast<to=7>(m) s = ReduceSum<keepdims=0>(c) a = Constant<value_int=0>() "
+        "d = Constant<value_int=1>() "
         "q = Range(a, s, d) y = Gather<axis=0>(x, q)",
         "y",
         12,
+    ),
+    "scatter nd": row_case("e = Exp(r) u = Unsqueeze<axes=[1]>(p) y = ScatterND(x, u, e)"),
+    "scatter elements": row_case("s = Gather<axis=0>(v, p) e = Exp(s) y = ScatterElements<axis=0>(v, p, e)"),
+    "scatter elements along another axis": row_case(
+        "i0 = Constant<value_ints=[2]>() a = Shape(r) z = Expand(i0, a) e = Exp(r) "
+        "y = ScatterElements<axis=1>(x, z, e)"
+    ),
+    "scatter elements of a second axis": row_case(
+        "q = Transpose<perm=[1,0]>(x) e = Transpose<perm=[1,0]>(r) c = Constant<value_ints=[0]>() "
+        "a = Shape(e) "
+        "z = Expand(c, a) f = Neg(e) y = ScatterElements<axis=1>(q, z, f)"
+    ),
+    "masked scatter": (
+        "i = NonZero(w) t0 = Transpose<perm=[1,0]>(i) s = Shape(t0) z = Constant<value_int=0>() n0 = Gather<axis=0>(s, z) " "n1 = Unsqueeze<axes=[0]>(n0) z1 = Constant<value_ints=[0]>() o =
+        Constant<value_ints=[-1]>() f = Reshape(x, o) " "u = Slice(f, z1, n1) b = Cast<to=1>(w) y = ScatterND(b, t0,
+        u)", "y", 12,
     ),
     "one hot": row_case(
         "d = Constant<value_int=6>() o = Constant<value_floats=[0.0,1.0]>() y = OneHot(p, d, o)"
@@ -190,7 +209,8 @@ CASES = {
         "z = Constant<value_float=0.0>() c = Greater(r, z) y = NonZero(c)", "y:i"
     ),
     "compress what is bounded": row_case(
-        "z = Constant<value_float=0.0>() s = Gather<axis=0>(v, p) c = Greater(s, z) y = Compress<axis=0>(r, c)"
+        "z = Constant<value_float=0.0>() s = Gather<axis=0>(v, p) c = Greater(s, z) "
+        "y = Compress<axis=0>(r, c)"
     ),
     "compress": ("y = Compress<axis=0>(x, m)", "y", 12),
     "compress elements": ("y = Compress(v, m)", "y", 12),

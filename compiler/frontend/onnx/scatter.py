@@ -6,10 +6,11 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import normalize_axis
+from mlopt.dialects.graph.base import normalize_axis, shape_of
+from mlopt.frontend.onnx.bounded import Results, alike, carries, refusal
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.positions import positions
-from mlopt.frontend.onnx.registry import importer
+from mlopt.frontend.onnx.registry import ImportFunction, importer
 
 
 @importer("Scatter", since=9)
@@ -30,10 +31,39 @@ def scatter_nd(node: Node) -> SSAValue:
     ).result
 
 
+@carries("ScatterElements", "ScatterND")
+def _scatter_bounded(node: Node, function: ImportFunction) -> Results:
+    """Indices and updates that are bounded along the same axis: of both only what is there is written."""
+    data, indices, updates = (node.operand(index) for index in range(3))
+    of_indices, of_updates = node.bound_of(indices), node.bound_of(updates)
+    if node.bound_of(data) is not None:
+        raise refusal(node, "into which is written", 0)
+    is_nd = node.proto.op_type == "ScatterND"
+    if of_indices is None or of_updates is None or of_indices.axis != of_updates.axis:
+        raise refusal(node, "along which the indices and the updates differ")
+    axis = of_indices.axis
+    if is_nd and axis == len(shape_of(indices)) - 1:
+        raise refusal(node, "which is that of the coordinates")
+    pair = [(1, indices, axis, of_indices.extent), (2, updates, axis, of_updates.extent)]
+    operands, extent = alike(node, pair)
+    indices, updates = (_first_axis(node, operands[index], axis) for index in (1, 2))
+    if is_nd:
+        return node.add(graph.ScatterNdOp(data, indices, updates, _reduction(node), extent)).result
+    moved, along = _first_axis(node, data, axis), node.integer("axis", 0) % len(shape_of(data))
+    along = {0: axis, axis: 0}.get(along, along)
+    op = graph.ScatterElementsOp(moved, indices, updates, along, _reduction(node), extent)
+    return _first_axis(node, node.add(op).result, axis)
+
+
+def _first_axis(node: Node, value: SSAValue, axis: int) -> SSAValue:
+    """The value with an axis exchanged for the first one."""
+    perm = [*range(len(shape_of(value)))]
+    perm[0], perm[axis] = axis, 0
+    return node.add(graph.TransposeOp(value, perm)).result if axis else value
+
+
 def _reduction(node: Node) -> str:
-    known = (
-        ("none",) if node.opset < 16 else ("none", "add", "mul", *(("max", "min")[: 2 * (node.opset >= 18)]))
-    )
+    known = ("none", "add", "mul") if node.opset < 18 else ("none", "add", "mul", "max", "min")
     reduction = node.string("reduction", "none")
     if reduction not in known:
         raise node.error(f"expected a reduction (one of {', '.join(known)}), found {reduction!r}")

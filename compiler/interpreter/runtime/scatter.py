@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mlopt.diagnostics import RunError
 from mlopt.interpreter.runtime.base import Array, Buffer, RuntimeFunction
 from mlopt.interpreter.runtime.indices import count_up, resolve_indices
 
@@ -142,3 +143,45 @@ class ScatterNd(_Scatter):
         width = prod(data.shape[depth:])
         if width and rows.size:
             self._write(data.reshape(-1, width), rows, updates.reshape(-1, width))
+
+
+def _counted(indices: Array, count: Array) -> slice:
+    """The part of the indices that counts; `RunError` for a number that is no size of them."""
+    number = int(count)
+    if not 0 <= number <= len(indices):
+        raise RunError(f"expected a count from 0 to {len(indices)}, found {number}")
+    return slice(number)
+
+
+class CountedScatterElements(ScatterElements):
+    """As `mlopt_rt_scatter_elements`, of the first `count` slices of `indices` and `updates` along their first axis."""
+
+    NAME = "mlopt_rt_scatter_elements_counted"
+    READS = ("indices", "updates", "count")
+
+    def check(self) -> None:
+        super().check()
+        self.require(self.operands["count"] == Buffer((), _INT64), "expected an int64 number for the count")
+
+    def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
+        (indices, updates, count), (positions, *others) = reads, scratch
+        part = _counted(indices, count)
+        super().run((indices[part], updates[part]), writes, (positions[part], *others))
+
+
+class CountedScatterNd(ScatterNd):
+    """As `mlopt_rt_scatter_nd`, of the first `count` slices of `indices` and `updates` along their first axis."""
+
+    NAME = "mlopt_rt_scatter_nd_counted"
+    READS = ("indices", "updates", "count")
+
+    def check(self) -> None:
+        super().check()
+        self.require(self.operands["count"] == Buffer((), _INT64), "expected an int64 number for the count")
+        self.require(len(self.operands["indices"].shape) > 1, "expected several updates")
+
+    def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
+        indices, updates, count = reads
+        part = _counted(indices, count)
+        tuples = prod(indices[part].shape[:-1])
+        super().run((indices[part], updates[part]), writes, [array[:tuples] for array in scratch])

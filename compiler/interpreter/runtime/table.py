@@ -5,13 +5,20 @@ from __future__ import annotations
 from mlopt.interpreter.runtime.base import RuntimeFunction
 from mlopt.interpreter.runtime.determinant import Determinant
 from mlopt.interpreter.runtime.scan import Scan
-from mlopt.interpreter.runtime.scatter import ScatterElements, ScatterNd
+from mlopt.interpreter.runtime.scatter import (
+    CountedScatterElements,
+    CountedScatterNd,
+    ScatterElements,
+    ScatterNd,
+)
 from mlopt.interpreter.runtime.selection import NonZero, RequireEqual
 from mlopt.interpreter.runtime.suppression import NonMaxSuppression
 from mlopt.interpreter.runtime.top_k import TopK
 from mlopt.interpreter.runtime.unique import Unique
 
 FUNCTIONS: tuple[type[RuntimeFunction], ...] = (
+    CountedScatterElements,
+    CountedScatterNd,
     Determinant,
     NonMaxSuppression,
     NonZero,
