@@ -119,7 +119,8 @@ class Program:
         if function not in self._pools:
             works = function.is_declaration or any(is_structured(op) for op in function.walk())
             if self.memory.measuring or not works:
-                self._pools[function] = Scratch(self.memory, Region("scratch", 0), 0, 0)
+                nothing = Region("scratch", 0, np.empty(0, np.uint8))  # where temporaries without elements lie
+                self._pools[function] = Scratch(self.memory, nothing, 0, 0)
             else:
                 need = measure(self.module, function, UNLIMITED, self.forms)
                 region = self.memory.pool(need)

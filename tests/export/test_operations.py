@@ -117,6 +117,15 @@ CASES = [
     case(graph.GatherElementsOp, X, ints(np.int32, 1, 0, 1)[None], axis=0),
     *(case(graph.GatherNdOp, IMAGE, np.array([[3, -1], [0, 2]], dtype)[None], batch_dims=1)
       for dtype in (np.int64, np.int32)),
+    case(graph.ScatterElementsOp, X, ints(np.int32, 1, 0, -1)[None], Y[:1], axis=0, reduction="add"),
+    case(graph.ScatterElementsOp, X.astype(np.int8), ints(np.int64, 1, 0, -1)[None], Y[:1].astype(np.int8), axis=0),
+    *(case(graph.ScatterNdOp, X, np.array([[1], [-2]], dtype), Y, reduction="max") for dtype in (np.int64, np.int32)),
+    case(graph.CumSumOp, X, axis=1, reverse=True),
+    case(graph.CumSumOp, X.astype(np.int8), axis=0, exclusive=True),
+    case(graph.CumProdOp, X, axis=1, exclusive=True),
+    case(graph.TopKOp, X, axis=1, k=2),
+    case(graph.TopKOp, X.astype(np.int16), axis=0, k=1, smallest=True),
+    case(graph.DetOp, IMAGE[..., :6, :]),
     case(graph.ReshapeOp, X, shape=[3, 1, 2]),
     case(graph.ReshapeOp, X[:0], shape=[3, 0]),
     case(graph.ReshapeOp, X[:1, :1], shape=[]),
@@ -148,6 +157,11 @@ CASES = [
     *(case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], count_include_pad=counts)
       for counts in (False, True)),
     case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[3, 2], dilations=[2, 1], ceil_mode=True),
+    case(graph.ConvTransposeOp, IMAGE, RNG.standard_normal((4, 3, 3, 2)).astype(np.float32), X.reshape(6), strides=[2, 3],
+         pads=[1, 0, 2, 1], dilations=[2, 1], output_padding=[1, 0], group=2),
+    case(graph.ConvTransposeOp, IMAGE, RNG.standard_normal((4, 3, 3, 2)).astype(np.float32)),
+    case(graph.Col2ImOp, RNG.standard_normal((2, 18, 12)).astype(np.float32), image=[6, 5], kernel=[3, 2],
+         dilations=[1, 2], pads=[1, 0, 0, 1], strides=[2, 1]),
     *(case(graph.ResizeOp, IMAGE, shape=shape, scales=scales, how=Resampling(*how), **rest) for shape, scales, how, rest in (
         ((1, 4, 14, 3), (1, 1, 2, 0.5), ("linear",), {}),
         ((1, 4, 31, 3), (1, 1, 31 / 7, 0.5), ("nearest", "asymmetric", "ceil"), {}),  # by sizes: 7 times that is below 31

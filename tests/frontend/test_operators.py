@@ -311,6 +311,21 @@ INDEXING = [
     case("GatherElements", X, np.array([[[0, -1, 2, 1]], [[3, 0, 0, 1]]])[..., :2], axis=-1),
     case("GatherND", X, np.array([[0, 1], [1, -1]])),
     case("GatherND", X, np.array([[1], [-1]]), batch_dims=1),
+    case("Scatter", X, np.array([[[0, -1, 2, 1]]]), floats(1, 1, 4), axis=-1, opset=10),
+    case("ScatterElements", X, np.array([[[0, -1, 2, 1]]]), floats(1, 1, 4), axis=2, reduction="add"),
+    case("ScatterND", X, np.array([[0, 1], [1, -1]]), floats(2, 4), reduction="max"),
+    case("TensorScatter", X, floats(2, 2, 4), ints(2, 0), axis=1, mode="circular", opset=24),
+    case("ReverseSequence", X, ints(1, 2, 0)),
+]
+"""More of scatters and of what follows is in `test_scatter.py` and `test_along_axis.py`."""
+
+ALONG_AXIS = [
+    shaped("CumSum", X, np.array(1), exclusive=1),
+    shaped("CumProd", X, np.array(-1), reverse=1, opset=26),
+    case("TopK", X, k=2, axis=1, opset=9, outputs=2),
+    shaped("TopK", X, ints(3), opset=10, outputs=2),
+    shaped("TopK", X, ints(1), axis=0, largest=0, sorted=0, outputs=2),
+    case("Det", floats(2, 4, 4)),
 ]
 
 NGRAMS = [
@@ -382,7 +397,7 @@ QUANTIZED = [
 
 CASES = [
     *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *NORMALIZATIONS, *REDUCTIONS),
-    *(*MOVEMENTS, *INDEXING, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
+    *(*MOVEMENTS, *INDEXING, *ALONG_AXIS, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
 ]
 
 

@@ -44,3 +44,10 @@ func.func @max_pool_5(%x: tensor<1x1x6xi8>) {
   %y = graph.max_pool %x kernel = [2] strides = [2] dilations = [2] ceil_mode : (tensor<1x1x6xi8>) -> tensor<1x1x3xi8>
   func.return
 }
+
+// CHECK-LABEL: @det(
+// CHECK-NEXT: %y = graph.det %x : (tensor<8x3x3xf32>) -> tensor<8xf32>
+func.func @det(%x: tensor<8x3x3xf32>) {
+  %y = graph.det %x : (tensor<8x3x3xf32>) -> tensor<8xf32>
+  func.return
+}
