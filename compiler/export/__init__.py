@@ -20,6 +20,7 @@ from mlopt.export import reduction as _reduction
 from mlopt.export import resize as _resize
 from mlopt.export import scatter as _scatter
 from mlopt.export import selection as _selection
+from mlopt.export import transposed as _transposed
 from mlopt.export import unary as _unary
 from mlopt.export.exporter import bound_inputs, to_onnx
 from mlopt.export.files import check_onnx_path, save_onnx
@@ -38,6 +39,7 @@ FAMILIES = (
     _resize,
     _scatter,
     _selection,
+    _transposed,
     _unary,
 )
 """The modules with exporters."""

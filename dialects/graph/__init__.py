@@ -92,6 +92,7 @@ from mlopt.dialects.graph.selection import (
     ClipOp,
     WhereOp,
 )
+from mlopt.dialects.graph.transposed import Col2ImOp, ConvTransposeOp
 from mlopt.dialects.graph.unary import (
     AbsOp,
     AcoshOp,
@@ -159,10 +160,12 @@ __all__ = [
     "CastOp",
     "CeilOp",
     "ClipOp",
+    "Col2ImOp",
     "ComparisonOp",
     "ConcatOp",
     "ConstantOp",
     "ConvOp",
+    "ConvTransposeOp",
     "CosOp",
     "CoshOp",
     "CumProdOp",

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph, kernel
-from mlopt.dialects.graph.base import shape_of
+from mlopt.dialects.graph.base import GraphOp, shape_of
 from mlopt.dialects.kernel import LinearExpr
 from mlopt.ir.names import copy_name
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
@@ -27,7 +27,7 @@ def _matmul(op: graph.MatMulOp, conversion: Conversion) -> None:
     lhs = Operand(launch.use(op.lhs, "lhs"), space.broadcast(left, (*batch, *rows, "k")))
     rhs = Operand(launch.use(op.rhs, "rhs"), space.broadcast(right, (*batch, "k", *columns)))
     total = _sum_of_products(launch, space, lhs, rhs)
-    conversion.finish(op, launch, _epilogue(launch, _outer(space, launch), total))
+    conversion.finish(op, launch, epilogue(launch, _outer(space, launch), total))
 
 
 def _outer(space: Space, launch: Launch) -> Space:
@@ -45,7 +45,7 @@ def _sum_of_products(launch: Launch, space: Space, a: Operand, b: Operand) -> SS
     return launch.contract(space, a, b, Operand(launch.filled(0, dest), out))
 
 
-def _epilogue(launch: Launch, space: Space, total: SSAValue, bias: Operand | None = None) -> SSAValue:
+def epilogue(launch: Launch, space: Space, total: SSAValue, bias: Operand | None = None) -> SSAValue:
     """Add the bias, if there is one, and round to the type of the destination, if that is narrower."""
     element = kernel.tensor_type(launch.out).element_type
     rounds = kernel.tensor_type(total).element_type != element
@@ -97,12 +97,17 @@ def _conv(op: graph.ConvOp, conversion: Conversion) -> None:
     if op.bias is not None:
         row = LinearExpr(feature.coefficients[: len(outer.bounds)])
         bias = Operand(launch.use(op.bias, "bias"), outer.access(row))
-    is_split = tuple(shape) != shape_of(op.result)
+    finish_reshaped(op, conversion, launch, epilogue(launch, outer, total, bias))
+
+
+def finish_reshaped(op: GraphOp, conversion: Conversion, launch: Launch, total: SSAValue) -> None:
+    """End a launch that yields the only result of `op`, which is reshaped if its destination has another shape."""
+    is_split = kernel.tensor_type(launch.out).get_shape() != shape_of(op.results[0])
     named: Sequence[SSAValue] = () if is_split else op.results
-    (result,) = conversion.insert_launch(op, launch, named, _epilogue(launch, outer, total, bias))
+    (result,) = conversion.insert_launch(op, launch, named, total)
     if is_split:
-        reshape = kernel.ReshapeOp(result, shape_of(op.result))
+        reshape = kernel.ReshapeOp(result, shape_of(op.results[0]))
         conversion.insert(op, reshape)
-        copy_name(op.result, reshape.result)
+        copy_name(op.results[0], reshape.result)
         result = reshape.result
     conversion.replace(op, result)

@@ -214,6 +214,17 @@ SAMPLING = [
 ]  # fmt: skip
 """More of Resize is in `test_resize.py`."""
 
+TRANSPOSED = [
+    case("ConvTranspose", IMAGE, floats(4, 3, 3, 2), floats(3), opset=11),
+    case("ConvTranspose", IMAGE, floats(4, 3, 3, 2), opset=11, group=2, strides=[2, 3], pads=[1, 0, 2, 1], dilations=[2, 1]),
+    *(case("ConvTranspose", IMAGE, floats(4, 3, 4, 4), opset=11, strides=[2, 3], auto_pad=mode)
+      for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")),
+    case("ConvTranspose", IMAGE, floats(4, 3, 4, 4), opset=11, strides=[2, 3], output_shape=[13, 22]),
+    shaped("Col2Im", floats(2, 3 * 6, 12), ints(5, 5), ints(2, 3)),
+    shaped("Col2Im", floats(2, 3 * 6, 12), ints(6, 5), ints(3, 2), dilations=[1, 2], pads=[1, 0, 0, 1], strides=[2, 1]),
+]  # fmt: skip
+"""More of ConvTranspose is in `test_transposed.py`."""
+
 PARAMETERS = [floats(4), floats(4, seed=1), floats(4, seed=2), np.abs(floats(4, seed=3))]
 NORMALIZATIONS = [
     *(case("BatchNormalization", IMAGE, *PARAMETERS, opset=opset, epsilon=1e-3) for opset in (7, 9, 14, 15)),
@@ -396,7 +407,7 @@ QUANTIZED = [
 """More of these is in `test_quantization.py`."""
 
 CASES = [
-    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *NORMALIZATIONS, *REDUCTIONS),
+    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *TRANSPOSED, *NORMALIZATIONS, *REDUCTIONS),
     *(*MOVEMENTS, *INDEXING, *ALONG_AXIS, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
 ]
 
@@ -493,6 +504,8 @@ def test_cast_to_bfloat16_by_hand():
 
 _WITH_BODIES = ("If", "Loop", "Scan", "RNN", "GRU", "LSTM")
 """Operators that become control flow: see `test_control_flow.py` and `test_recurrent.py`."""
+
+
 
 
 def test_every_form_of_every_operator_is_tested():

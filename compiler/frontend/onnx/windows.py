@@ -22,11 +22,11 @@ def window_attributes(node: Node, spatial: Sequence[int], kernel: Sequence[int])
     rank = len(spatial)
     if len(kernel) != rank:
         raise node.error(f"expected a window over {rank} dimensions, found kernel {list(kernel)}")
-    strides = _numbers(node, "strides", rank, 1, 1)
-    dilations = _numbers(node, "dilations", rank, 1, 1)
+    strides = window_numbers(node, "strides", rank, 1, 1)
+    dilations = window_numbers(node, "dilations", rank, 1, 1)
     mode = node.string("auto_pad", "NOTSET")
     if mode == "NOTSET":
-        return WindowAttributes(strides, dilations, _numbers(node, "pads", 2 * rank, 0, 0))
+        return WindowAttributes(strides, dilations, window_numbers(node, "pads", 2 * rank, 0, 0))
     if mode == "VALID":
         return WindowAttributes(strides, dilations, [0] * (2 * rank))
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
@@ -42,7 +42,8 @@ def window_attributes(node: Node, spatial: Sequence[int], kernel: Sequence[int])
     return WindowAttributes(strides, dilations, low + high)
 
 
-def _numbers(node: Node, name: str, count: int, default: int, minimum: int) -> list[int]:
+def window_numbers(node: Node, name: str, count: int, default: int, minimum: int) -> list[int]:
+    """The attribute `name`: `count` integers of at least `minimum`, all `default` if it is left out."""
     numbers = node.integers(name) or [default] * count
     if len(numbers) != count or any(number < minimum for number in numbers):
         raise node.error(f"expected {count} {name} of at least {minimum}, found {numbers}")

@@ -26,6 +26,7 @@ from mlopt.interpreter.graph import quantization as _quantization
 from mlopt.interpreter.graph import reduction as _reduction
 from mlopt.interpreter.graph import resize as _resize
 from mlopt.interpreter.graph import scatter as _scatter
+from mlopt.interpreter.graph import transposed as _transposed
 from mlopt.interpreter.graph.registry import EVALUATIONS, Array
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent, cut_outputs
@@ -36,7 +37,7 @@ __all__ = ["FAMILIES", "evaluate", "evaluate_module"]
 
 FAMILIES = (
     *(_along_axis, _bounded, _contraction, _elementwise, _movement, _normalization, _quantization, _reduction),
-    *(_resize, _scatter),
+    *(_resize, _scatter, _transposed),
 )
 """The modules that hold the evaluations."""
 
