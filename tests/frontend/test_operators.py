@@ -236,6 +236,7 @@ NORMALIZATIONS = [
     case("LpNormalization", np.array([[0, 0], [3, -4]], np.float32)),
     case("LayerNormalization", X, floats(4), floats(4, seed=1)),
     case("LayerNormalization", X, floats(3, 4), axis=1, epsilon=1e-3),
+    *(case(op, X, floats(4), opset=12) for op in ("LayerNormalization", "SimplifiedLayerNormalization")),
     *(case(op, X, opset=opset) for op in ("Softmax", "LogSoftmax") for opset in (11, 13)),
     *(
         case(op, X, opset=opset, axis=a)
@@ -513,7 +514,7 @@ def test_every_form_of_every_operator_is_tested():
     forms: dict[str, list[int]] = {}
     for domain, op_type, since in supported_operators():
         assert domain in ("", "com.microsoft")
-        if domain:  # of quantizers: see `test_quantization.py`
+        if domain:  # see `contrib`
             continue
         if op_type in _WITH_BODIES:
             continue

@@ -12,7 +12,6 @@ import pytest
 from onnx import TensorProto, helper
 
 from mlopt.diagnostics import InputError, UnsupportedError
-from mlopt.frontend.onnx import supported_operators
 from tests.frontend.onnx_models import assert_close, model_of, run_mlopt, run_onnxruntime, value_info
 
 RANDOM = np.random.default_rng(5)
@@ -311,57 +310,6 @@ def test_qlinear_conv(dtype: type, group: int):
 )
 def test_dynamic_quantize_linear(x: np.ndarray):
     agree("DynamicQuantizeLinear", x, outputs=3)
-
-
-# Operators of com.microsoft
-
-MICROSOFT = "com.microsoft"
-A, B = numbers(np.uint8, 3, 4), numbers(np.uint8, 4)
-CASES: Sequence[tuple[str, Sequence[Any], dict[str, Any]]] = [
-    ("QuantizeLinear", (X, f32(0.5), np.uint8(3)), {}),
-    ("QuantizeLinear", (X, f32(1, 2, 3, 4), np.array([1, 2, 3, 4], np.int16)), {"axis": 1}),
-    ("DequantizeLinear", (numbers(np.uint16, 3, 4), f32(0.5), np.uint16(3)), {}),
-    ("QLinearAdd", (A, f32(0.11), np.uint8(7), B, f32(0.23), np.uint8(9), f32(0.37), np.uint8(5)), {}),
-    ("QLinearMul", (A, f32(0.11), np.uint8(7), B, f32(0.23), np.uint8(9), f32(1.37), np.uint8(5)), {}),
-    ("QLinearSigmoid", (A, f32(0.02), np.uint8(128), f32(1 / 256), np.uint8(0)), {}),
-    ("QLinearLeakyRelu", (A, f32(0.02), np.uint8(128), f32(0.03), np.uint8(99)), {"alpha": 0.3}),
-    ("QGemm", (A, f32(0.02), np.uint8(128), numbers(np.int8, 4, 5), f32(0.03), np.int8(1)), {}),
-    (
-        "QGemm",
-        *(
-            (
-                *(A, f32(0.02), np.uint8(128), numbers(np.int8, 5, 4), f32(0.03), np.int8(1)),
-                *(RANDOM.integers(-9999, 9999, 5, np.int32), f32(0.6), np.uint8(120)),
-            ),
-            {"transB": 1, "alpha": 0.5},
-        ),
-    ),
-    (
-        "QGemm",
-        (
-            *(A.T.copy(), f32(0.02), np.uint8(128), numbers(np.int8, 4, 5), f32(0.03, 0.1, 0.2, 0.3, 0.4)),
-            *(np.zeros(5, np.int8), None, f32(0.6), np.uint8(120)),
-        ),
-        {"transA": 1},
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("op_type", "inputs", "attributes"), CASES, ids=lambda part: part if isinstance(part, str) else ""
-)
-def test_operators_of_quantizers(op_type: str, inputs: Sequence[Any], attributes: dict[str, Any]):
-    agree(op_type, *inputs, domain=MICROSOFT, **attributes)
-
-
-def test_zero_points_that_are_left_out_by_hand():
-    a, b = np.array([10, 200], np.uint8), np.array([4, 60], np.uint8)
-    found = result("QLinearAdd", a, f32(0.5), None, b, f32(2), None, f32(1), domain=MICROSOFT)
-    np.testing.assert_array_equal(found, np.array([13, 220], np.uint8))
-
-
-def test_every_operator_of_quantizers_is_tested():
-    assert {op for domain, op, _ in supported_operators() if domain == MICROSOFT} == {op for op, *_ in CASES}
 
 
 # What is refused

@@ -1,18 +1,16 @@
-"""Import of normalizations, softmax and dropout."""
+"""Import of normalizations and softmax. BatchNormalization is in `training`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import TypeAlias
 
-import numpy as np
 from onnx import NodeProto
 from xdsl.ir import SSAValue
 
-from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import normalize_axis, tensor_type
+from mlopt.dialects.graph.base import normalize_axis
 from mlopt.dialects.graph.normalization import SoftmaxBase
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.reduction import l1, l2
@@ -24,32 +22,11 @@ def _integer_attribute(node: NodeProto, name: str, default: int) -> int:
     return next((attribute.i for attribute in node.attribute if attribute.name == name), default)
 
 
-def _batch_norm_limit(node: NodeProto) -> str | None:
-    if _integer_attribute(node, "training_mode", 0):
-        return "with training_mode = 1"
-    return None if _integer_attribute(node, "spatial", 1) else "with spatial = 0"
-
-
-@importer("BatchNormalization", since=7, limit=_batch_norm_limit)
-def batch_norm(node: Node) -> SSAValue:
-    """With the stored statistics. The parameters may have other types than the input."""
-    element = node.type_of(0).element_type
-    parameters: list[SSAValue] = []
-    for index in range(1, 5):
-        value = node.operand(index)
-        if tensor_type(value.type).element_type != element:
-            value = node.add(graph.CastOp(value, element)).result
-        parameters.append(value)
-    return node.add(
-        graph.BatchNormOp(node.operand(0), *parameters, epsilon=node.number("epsilon", 1e-5))
-    ).result
-
-
-def _stash_limit(node: NodeProto) -> str | None:
+def stash_limit(node: NodeProto) -> str | None:
     return None if _integer_attribute(node, "stash_type", 1) == 1 else "with a stash_type other than float"
 
 
-@importer("LayerNormalization", since=17, limit=_stash_limit)
+@importer("LayerNormalization", since=17, limit=stash_limit)
 def layer_norm(node: Node) -> SSAValue:
     """Over all dimensions from `axis` on."""
     op = graph.LayerNormOp(
@@ -62,7 +39,7 @@ def layer_norm(node: Node) -> SSAValue:
     return node.add(op).result
 
 
-@importer("RMSNormalization", since=23, limit=_stash_limit)
+@importer("RMSNormalization", since=23, limit=stash_limit)
 def rms_norm(node: Node) -> SSAValue:
     """Over all dimensions from `axis` on."""
     axis, epsilon = node.integer("axis", -1), node.number("epsilon", 1e-5)
@@ -145,18 +122,3 @@ def local_response_normalization(node: Node) -> SSAValue:
     shifted = node.add(graph.AddOp(scaled, scalar(node, node.number("bias", 1.0)))).result
     power = node.add(graph.PowOp(shifted, scalar(node, node.number("beta", 0.75)))).result
     return node.add(graph.DivOp(x, power)).result
-
-
-@importer("Dropout", since=7)
-def dropout(node: Node) -> SSAValue:
-    """Nothing happens at inference. These versions leave open what the mask is then."""
-    return node.operand(0)
-
-
-@importer("Dropout", since=12, outputs=2)
-def dropout_with_mask(node: Node) -> Sequence[SSAValue]:
-    """The mask is true everywhere. An input may ask for training, which is not supported."""
-    if node.optional(2) is not None and node.known(2, "training_mode").any():
-        raise node.error("training_mode is not supported", UnsupportedError)
-    mask = graph.ExpandOp(node.constant(np.array(True)), node.shape_of(0))
-    return node.operand(0), node.add(mask).result

@@ -8,6 +8,7 @@ from functools import partial
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
+from mlopt.dialects.graph.base import shape_of
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
 from mlopt.frontend.onnx.scalars import scalar
@@ -17,14 +18,19 @@ from mlopt.frontend.onnx.windows import window_attributes
 @importer("MaxPool", since=1)
 def max_pool(node: Node) -> SSAValue:
     """The maximum of each window; `storage_order` only concerns the second output, which is not supported."""
-    return _pool(node, graph.MaxPoolOp)
+    return _pool(node, node.operand(0), graph.MaxPoolOp)
 
 
 @importer("AveragePool", since=1)
 def average_pool(node: Node) -> SSAValue:
     """The mean of each window."""
+    return average_of_windows(node, node.operand(0))
+
+
+def average_of_windows(node: Node, x: SSAValue) -> SSAValue:
+    """The mean of each of the windows over `x` that the node describes."""
     count_include_pad = node.integer("count_include_pad", 0) == 1
-    return _pool(node, partial(graph.AveragePoolOp, count_include_pad=count_include_pad))
+    return _pool(node, x, partial(graph.AveragePoolOp, count_include_pad=count_include_pad))
 
 
 @importer("GlobalAveragePool", since=1)
@@ -87,12 +93,12 @@ def _root(node: Node, total: SSAValue) -> SSAValue:
     return node.add(graph.PowOp(total, scalar(node, 1 / p))).result
 
 
-def _pool(node: Node, build: Callable[..., graph.PoolOp]) -> SSAValue:
+def _pool(node: Node, x: SSAValue, build: Callable[..., graph.PoolOp]) -> SSAValue:
     """The operation over the windows that the node describes."""
     kernel = _kernel_shape(node)
-    window = window_attributes(node, node.shape_of(0)[2:], kernel)
+    window = window_attributes(node, shape_of(x)[2:], kernel)
     op = build(
-        node.operand(0),
+        x,
         kernel,
         strides=window.strides,
         pads=window.pads,

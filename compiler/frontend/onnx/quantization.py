@@ -4,9 +4,10 @@ QuantizeLinear and DequantizeLinear are operations of the graph level; what else
 
 - an integer product (MatMulInteger, ConvInteger) is a matmul or a convolution of the numbers less their zero points, in
   the fastest type that holds every sum exactly (f32, f64; i32 where sums may wrap), and then in i32;
-- a quantized product (QLinearMatMul, QLinearConv, QGemm) is the integer one, times `a_scale * b_scale / y_scale`,
-  rounded by a `graph.quantize` of scale 1;
-- other operators on quantized tensors (QLinearAdd, ...) are the operator itself between dequantize and quantize.
+- a quantized product (QLinearMatMul, QLinearConv) is the integer one, times `a_scale * b_scale / y_scale`, rounded by a
+  `graph.quantize` of scale 1.
+
+More operators on quantized tensors are in `contrib.quantized`.
 
 The graph level broadcasts scales and zero points as numpy does, so the importer gives one per axis its place (`[c]`
 becomes `[c, 1, 1]`), and repeats one per block over the block's elements.
@@ -14,7 +15,7 @@ becomes `[c, 1, 1]`), and repeats one per block over the block's elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -36,11 +37,11 @@ from mlopt.dialects.graph.base import (
 from mlopt.frontend.onnx.convolution import convolution
 from mlopt.frontend.onnx.elementwise import cast_type
 from mlopt.frontend.onnx.node import Node
-from mlopt.frontend.onnx.registry import ImportFunction, importer
+from mlopt.frontend.onnx.registry import importer
 from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
 
-_MICROSOFT = "com.microsoft"
-_UI8 = IntegerType(8, Signedness.UNSIGNED)
+MICROSOFT = "com.microsoft"
+UI8 = IntegerType(8, Signedness.UNSIGNED)
 _DIVISION_HAS_TYPE_OF_SCALE = 23
 """Since this version quotients are rounded to the type of the scale; before, f16 is divided in f32."""
 
@@ -62,7 +63,7 @@ def _type_limit(node: NodeProto) -> str | None:
 
 
 @importer("QuantizeLinear", since=10, limit=_type_limit)
-@importer("QuantizeLinear", since=1, domain=_MICROSOFT, limit=_type_limit)
+@importer("QuantizeLinear", since=1, domain=MICROSOFT, limit=_type_limit)
 def quantize_linear(node: Node) -> SSAValue:
     """The zero point has the type of the result; without one `output_dtype` has, or it is uint8."""
     scale_type = node.type_of(1).element_type
@@ -71,12 +72,12 @@ def quantize_linear(node: Node) -> SSAValue:
     if not is_float(scale_type):
         raise node.error(f"a scale {node.type_of(1)} is not supported", UnsupportedError)
     zero_point, declared = _parameter(node, 2), _type_attribute(node, "output_dtype")
-    target = declared or _UI8
+    target = declared or UI8
     if zero_point is not None:
         target = tensor_type(zero_point.type).element_type
         if declared not in (None, target):
             raise node.error(f"expected output_dtype {target} as the zero point has it, found {declared}")
-    narrow = node.proto.domain == _MICROSOFT or node.opset < _DIVISION_HAS_TYPE_OF_SCALE
+    narrow = node.proto.domain == MICROSOFT or node.opset < _DIVISION_HAS_TYPE_OF_SCALE
     work = _type_attribute(node, "precision") or (
         f32 if narrow and to_numpy_dtype(scale_type).itemsize < 4 else scale_type
     )
@@ -86,7 +87,7 @@ def quantize_linear(node: Node) -> SSAValue:
 
 
 @importer("DequantizeLinear", since=10, limit=_type_limit)
-@importer("DequantizeLinear", since=1, domain=_MICROSOFT, limit=_type_limit)
+@importer("DequantizeLinear", since=1, domain=MICROSOFT, limit=_type_limit)
 def dequantize_linear(node: Node) -> SSAValue:
     """The result has the type of the scale, or `output_dtype`: computed in the wider of both, then rounded."""
     scale = _required_parameter(node, 1)
@@ -164,9 +165,9 @@ def _repeated(node: Node, value: SSAValue, axis: int, count: int, size: int) -> 
 def matmul_integer(node: Node) -> SSAValue:
     """The product of 8-bit numbers less their zero points, in i32."""
     a_zero_point, b_zero_point = node.optional(2), node.optional(3)
-    return _integer_matmul(
-        *(node, node.operand(0), a_zero_point and _of_rows(node, a_zero_point)),
-        *(node.operand(1), b_zero_point and _of_columns(node, b_zero_point)),
+    return integer_matmul(
+        *(node, node.operand(0), a_zero_point and parameter_of_rows(node, a_zero_point)),
+        *(node.operand(1), b_zero_point and parameter_of_columns(node, b_zero_point)),
     )
 
 
@@ -175,12 +176,12 @@ def conv_integer(node: Node) -> SSAValue:
     """The convolution of 8-bit numbers less their zero points, in i32; the padding is the input's zero point."""
     x_zero_point, w_zero_point = node.optional(2), node.optional(3)
     return _integer_conv(
-        *(node, node.operand(0), x_zero_point and _number(node, x_zero_point)),
+        *(node, node.operand(0), x_zero_point and whole_parameter(node, x_zero_point)),
         *(node.operand(1), w_zero_point and _on_axis(node, w_zero_point, 0, node.rank_of(1))),
     )
 
 
-def _integer_matmul(
+def integer_matmul(
     node: Node, a: SSAValue, a_zero_point: SSAValue | None, b: SSAValue, b_zero_point: SSAValue | None
 ) -> SSAValue:
     work = _exact_type(prod(shape_of(a)[-1:]))
@@ -220,13 +221,13 @@ def _centered(node: Node, value: SSAValue, zero_point: SSAValue | None, element:
 @importer("QLinearMatMul", since=10)
 def qlinear_matmul(node: Node) -> SSAValue:
     """Operands a, b and y are three inputs each (y without the numbers): numbers, scale, zero point."""
-    total = _integer_matmul(
-        *(node, node.operand(0), _of_rows(node, node.operand(2))),
-        *(node.operand(3), _of_columns(node, node.operand(5))),
+    total = integer_matmul(
+        *(node, node.operand(0), parameter_of_rows(node, node.operand(2))),
+        *(node.operand(3), parameter_of_columns(node, node.operand(5))),
     )
-    scales = [_of_rows(node, node.operand(1)), _of_columns(node, node.operand(4))]
-    y_scale, y_zero_point = _of_rows(node, node.operand(6)), _of_rows(node, node.operand(7))
-    return _requantized(node, total, scales, y_scale, y_zero_point)
+    scales = [parameter_of_rows(node, node.operand(1)), parameter_of_columns(node, node.operand(4))]
+    y_scale, y_zero_point = parameter_of_rows(node, node.operand(6)), parameter_of_rows(node, node.operand(7))
+    return requantized(node, total, scales, y_scale, y_zero_point)
 
 
 @importer("QLinearConv", since=10)
@@ -234,40 +235,18 @@ def qlinear_conv(node: Node) -> SSAValue:
     """The bias, in i32, has the scale of the products; the padding is the input's zero point."""
     rank = node.rank_of(3)
     total = _integer_conv(
-        *(node, node.operand(0), _number(node, node.operand(2))),
+        *(node, node.operand(0), whole_parameter(node, node.operand(2))),
         *(node.operand(3), _on_axis(node, node.operand(5), 0, rank)),
     )
     bias = node.optional(8)
     if bias is not None:
         total = node.add(graph.AddOp(total, _on_axis(node, bias, 1, rank))).result
-    scales = [_number(node, node.operand(1)), _on_axis(node, node.operand(4), 1, rank)]
-    y_scale, y_zero_point = _number(node, node.operand(6)), _number(node, node.operand(7))
-    return _requantized(node, total, scales, y_scale, y_zero_point)
+    scales = [whole_parameter(node, node.operand(1)), _on_axis(node, node.operand(4), 1, rank)]
+    y_scale, y_zero_point = whole_parameter(node, node.operand(6)), whole_parameter(node, node.operand(7))
+    return requantized(node, total, scales, y_scale, y_zero_point)
 
 
-@importer("QGemm", since=1, domain=_MICROSOFT)
-def qgemm(node: Node) -> SSAValue:
-    """As Gemm; C, in i32, has the scale of the products. Without a scale for the result, that is in f32."""
-    a, b = (
-        node.add(graph.TransposeOp(node.operand(index))).result
-        if node.integer(attribute, 0)
-        else node.operand(index)
-        for index, attribute in ((0, "transA"), (3, "transB"))
-    )
-    a_zero_point, b_zero_point = _number(node, node.operand(2)), _of_columns(node, node.operand(5))
-    total = _integer_matmul(node, a, a_zero_point, b, b_zero_point)
-    c, y_scale = node.optional(6), node.optional(7)
-    if c is not None:
-        total = node.add(graph.AddOp(total, c)).result
-    scales = [_number(node, node.operand(1)), _of_columns(node, node.operand(4))]
-    if node.number("alpha", 1.0) != 1.0:
-        scales.insert(0, node.constant(np.array(node.number("alpha", 1.0), np.float32)))
-    if y_scale is None:
-        return _scaled(node, total, scales)
-    return _requantized(node, total, scales, _number(node, y_scale), _number(node, node.operand(8)))
-
-
-def _scaled(
+def scaled_sum(
     node: Node, total: SSAValue, scales: Sequence[SSAValue], divisor: SSAValue | None = None
 ) -> SSAValue:
     """`total`, in i32, times the product of the scales over the divisor, in f32.
@@ -282,85 +261,27 @@ def _scaled(
     return node.add(graph.MulOp(_cast(node, total, f32), factor)).result
 
 
-def _requantized(
+def requantized(
     node: Node, total: SSAValue, scales: Sequence[SSAValue], y_scale: SSAValue, y_zero_point: SSAValue
 ) -> SSAValue:
     """Sums of products of numbers with these scales as numbers of the scale and zero point of y."""
-    number = _scaled(node, total, scales, y_scale)
+    number = scaled_sum(node, total, scales, y_scale)
     one = node.constant(np.array(1, np.float32))
     target = tensor_type(y_zero_point.type).element_type
     return node.add(graph.QuantizeOp(number, one, y_zero_point, target)).result
 
 
-# Operators between dequantize and quantize
-
-
-def _leaky_relu(node: Node, x: SSAValue) -> SSAValue:
-    return node.add(graph.LeakyReluOp(x, node.number("alpha", 0.01))).result
-
-
-def _sigmoid(node: Node, x: SSAValue) -> SSAValue:
-    return node.add(graph.SigmoidOp(x)).result
-
-
-def _add(node: Node, a: SSAValue, b: SSAValue) -> SSAValue:
-    return node.add(graph.AddOp(a, b)).result
-
-
-def _mul(node: Node, a: SSAValue, b: SSAValue) -> SSAValue:
-    return node.add(graph.MulOp(a, b)).result
-
-
-def _qlinear(count: int, build: Callable[..., SSAValue]) -> ImportFunction:
-    """The import of an operator on `count` tensors of three inputs each (numbers, scale, zero point or none).
-
-    The scale and the zero point of the result come last; a missing zero point is a 0 of the operands' type.
-    """
-
-    def function(node: Node) -> SSAValue:
-        operands = [_dequantized(node, 3 * index) for index in range(count)]
-        result = build(node, *operands)
-        zero_point = node.optional(3 * count + 1)
-        target = node.type_of(0).element_type
-        return node.add(
-            graph.QuantizeOp(
-                result,
-                _number(node, node.operand(3 * count)),
-                None if zero_point is None else _number(node, zero_point),
-                target,
-            )
-        ).result
-
-    return function
-
-
-def _dequantized(node: Node, index: int) -> SSAValue:
-    zero_point = node.optional(index + 2)
-    return node.add(
-        graph.DequantizeOp(
-            node.operand(index),
-            _number(node, node.operand(index + 1)),
-            None if zero_point is None else _number(node, zero_point),
-        )
-    ).result
-
-
-for _op_type, _count, _build in (
-    ("QLinearAdd", 2, _add),
-    ("QLinearMul", 2, _mul),
-    ("QLinearLeakyRelu", 1, _leaky_relu),
-    ("QLinearSigmoid", 1, _sigmoid),
-):
-    importer(_op_type, since=1, domain=_MICROSOFT)(_qlinear(_count, _build))
-
-
 @importer("DynamicQuantizeLinear", since=11, outputs=3)
 def dynamic_quantize_linear(node: Node) -> Sequence[SSAValue]:
+    """Numbers, scale and zero point."""
+    return dynamically_quantized(node, node.operand(0))
+
+
+def dynamically_quantized(node: Node, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
     """To uint8, with the scale and zero point that the smallest and largest number and 0 ask for.
 
     The definition in the standard divides by 0 if all numbers are 0; the scale is then 1, as in onnxruntime.
     """
-    x = node.operand(0)
     axes = range(rank_of(x))
     zero, one, top = (node.constant(np.array(number, np.float32)) for number in (0, 1, 255))
     low = node.add(graph.MinOp(node.add(graph.ReduceMinOp(x, axes)).result, zero)).result
@@ -369,14 +290,14 @@ def dynamic_quantize_linear(node: Node) -> Sequence[SSAValue]:
     flat = node.add(graph.EqualOp(low, high)).result
     scale = node.add(graph.WhereOp(flat, one, step)).result
     start = node.add(graph.NegOp(node.add(graph.DivOp(low, scale)).result)).result
-    zero_point = node.add(graph.QuantizeOp(start, one, None, _UI8)).result
-    return node.add(graph.QuantizeOp(x, scale, zero_point, _UI8)).result, scale, zero_point
+    zero_point = node.add(graph.QuantizeOp(start, one, None, UI8)).result
+    return node.add(graph.QuantizeOp(x, scale, zero_point, UI8)).result, scale, zero_point
 
 
 # Shapes and types
 
 
-def _number(node: Node, value: SSAValue) -> SSAValue:
+def whole_parameter(node: Node, value: SSAValue) -> SSAValue:
     """A scale or zero point of a whole tensor, with rank 0."""
     if shape_of(value) not in ((), (1,)):
         raise node.error(f"expected a scale or zero point of one element, found {value.type}")
@@ -393,12 +314,12 @@ def _on_axis(node: Node, value: SSAValue, axis: int, rank: int) -> SSAValue:
     return _reshaped(node, value, (*shape, *[1] * (rank - axis - 1)))
 
 
-def _of_rows(node: Node, value: SSAValue) -> SSAValue:
+def parameter_of_rows(node: Node, value: SSAValue) -> SSAValue:
     """One number for a matrix, or one per row: a vector, or a column in each matrix of a stack."""
     return _on_axis(node, value, 0, 2) if len(shape_of(value)) < 2 else value
 
 
-def _of_columns(node: Node, value: SSAValue) -> SSAValue:
+def parameter_of_columns(node: Node, value: SSAValue) -> SSAValue:
     """One number for a matrix, or one per column: a vector, or a row in each matrix of a stack."""
     return _on_axis(node, value, 0, 1) if len(shape_of(value)) < 2 else value
 

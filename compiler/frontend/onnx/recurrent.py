@@ -16,7 +16,7 @@ state as it is and give zeros, in both directions; the last state of a sequence 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,8 @@ class _Nodes:
         """Equal parts along the last axis."""
         return [value] if parts == 1 else self.add("Split", [value], parts, axis=-1, num_outputs=parts)
 
-    def times_transposed(self, state: str, weights: str) -> str:
-        """A state times recurrent weights, transposed here so that the product reads them as they are."""
+    def times(self, state: str, weights: str) -> str:
+        """A state times weights, gates first: transposed here, so that the product reads them as they are."""
         return self("MatMul", state, self("Transpose", weights, perm=[1, 0]))
 
     def name(self, name: str, value: str) -> None:
@@ -65,6 +65,16 @@ class _Nodes:
         """A number of the type of another value."""
         tensor = helper.make_tensor("value", TensorProto.FLOAT, [], [number])
         return self("CastLike", self("Constant", value=tensor), like)
+
+
+class _QuantizedNodes(_Nodes):
+    """Of these, the products are of integers: what is multiplied is quantized each time, as its numbers ask for."""
+
+    def times(self, state: str, weights: str) -> str:
+        """A state times weights, which have gates last, and a scale and zero point for all or for each column."""
+        numbers, scale, zero_point = self.add("DynamicQuantizeLinear", [state], 3)
+        total = self("MatMulInteger", numbers, weights, zero_point, f"{weights}_zero_point")
+        return self("Mul", self("Cast", total, to=TensorProto.FLOAT), self("Mul", scale, f"{weights}_scale"))
 
 
 _Activation = Callable[[_Nodes, str, float, float], str]
@@ -139,28 +149,28 @@ class _Step:
 
 def _rnn_step(step: _Step) -> list[str]:
     n = step.nodes
-    return [step.activate(0, n("Add", "x", n.times_transposed("H", "R")))]
+    return [step.activate(0, n("Add", "x", n.times("H", "R")))]
 
 
 def _gru_step(step: _Step) -> list[str]:
     n = step.nodes
     xz, xr, xn = n.split("x", 3)
     if step.flag:
-        product = n.times_transposed("H", "R")
+        product = n.times("H", "R")
         hz, hr, hn = n.split(n("Add", product, "Rb") if step.biased else product, 3)
     else:
-        hz, hr = n.split(n.times_transposed("H", "Rzr"), 2)
+        hz, hr = n.split(n.times("H", "Rzr"), 2)
         hn = ""
     z = step.activate(0, n("Add", xz, hz))
     r = step.activate(0, n("Add", xr, hr))
-    recurrent = n("Mul", r, hn) if step.flag else n.times_transposed(n("Mul", r, "H"), "Rn")
+    recurrent = n("Mul", r, hn) if step.flag else n.times(n("Mul", r, "H"), "Rn")
     new = step.activate(1, n("Add", xn, recurrent))
     return [n("Add", n("Mul", n("Sub", n.number(1, z), z), new), n("Mul", z, "H"))]
 
 
 def _lstm_step(step: _Step) -> list[str]:
     n = step.nodes
-    i, o, f, c = n.split(n("Add", "x", n.times_transposed("H", "R")), 4)
+    i, o, f, c = n.split(n("Add", "x", n.times("H", "R")), 4)
     if step.peepholes:
         i, f = n("Add", i, n("Mul", "Pi", "C")), n("Add", f, n("Mul", "Pf", "C"))
     i = step.activate(0, i)
@@ -180,11 +190,13 @@ class _Cell:
     step: Callable[[_Step], list[str]]
     flag: str = ""
     state: Sequence[str] = field(default=("H",))
+    quantized: bool = False
 
 
 _RNN = _Cell(1, ("Tanh",), _rnn_step)
 _GRU = _Cell(3, ("Sigmoid", "Tanh"), _gru_step, "linear_before_reset")
 _LSTM = _Cell(4, ("Sigmoid", "Tanh", "Tanh"), _lstm_step, "input_forget", ("H", "C"))
+_QUANTIZED_LSTM = replace(_LSTM, quantized=True)
 
 
 @importer("RNN", since=7, outputs=2)
@@ -203,6 +215,12 @@ def gru(node: Node) -> Sequence[SSAValue]:
 def lstm(node: Node) -> Sequence[SSAValue]:
     """Y, the last H and the last C."""
     return _import(node, _LSTM)
+
+
+@importer("DynamicQuantizeLSTM", since=1, domain="com.microsoft", outputs=3)
+def dynamic_quantize_lstm(node: Node) -> Sequence[SSAValue]:
+    """An LSTM with weights of 8 bits; all steps of X are quantized together, H at each step."""
+    return _import(node, _QUANTIZED_LSTM)
 
 
 _DIRECTIONS: Mapping[str, Sequence[bool]] = {
@@ -272,7 +290,7 @@ def _inputs(node: Node, cell: _Cell, directions: int, *, by_batch: bool) -> dict
     if by_batch:
         x = node.add(graph.TransposeOp(x, (1, 0, 2))).result
     steps, batch, size = shape_of(x)
-    hidden = node.shape_of(2)[2]
+    hidden = node.shape_of(2)[1 if cell.quantized else 2]
     rows = cell.gates * hidden
     if node.has("hidden_size") and node.integer("hidden_size") != hidden:
         raise node.error(f"expected a hidden_size of {hidden}, as R has, found {node.integer('hidden_size')}")
@@ -288,8 +306,8 @@ def _inputs(node: Node, cell: _Cell, directions: int, *, by_batch: bool) -> dict
         return value
 
     node.operand(1)
-    take(1, "W", directions, rows, size)
-    take(2, "R", directions, rows, hidden)
+    for index, name, columns in ((1, "W", size), (2, "R", hidden)):
+        take(index, name, directions, *((columns, rows) if cell.quantized else (rows, columns)))
     take(3, "B", directions, 2 * rows)
     if take(4, "lengths", batch) is not None:
         inputs["steps"] = node.constant(np.arange(steps, dtype=np.int32).reshape(steps, 1, 1))
@@ -301,8 +319,12 @@ def _inputs(node: Node, cell: _Cell, directions: int, *, by_batch: bool) -> dict
             inputs[name] = node.add(graph.ExpandOp(zero, (directions, batch, hidden))).result
         elif by_batch:
             inputs[name] = node.add(graph.TransposeOp(state, (1, 0, 2))).result
-    if cell is _LSTM:
+    if cell.step is _lstm_step:
         take(7, "P", directions, 3 * hidden)
+    if cell.quantized:
+        for index, name in enumerate(("W_scale", "W_zero_point", "R_scale", "R_zero_point"), 8):
+            per_column = len(node.shape_of(index)) > 1
+            take(index, name, directions, *([rows] if per_column else []))
     return inputs
 
 
@@ -342,7 +364,8 @@ def _function(
     backwards: bool,
 ) -> FunctionProto:
     """One direction: from the inputs, without an axis of directions, to Y and the last state."""
-    n, step, lengths = _Nodes("v"), _Nodes("s"), ""
+    nodes = _QuantizedNodes if cell.quantized else _Nodes
+    n, step, lengths = nodes("v"), nodes("s"), ""
     flag = bool(cell.flag) and node.integer(cell.flag, 0) != 0
     clip = node.number("clip") if node.has("clip") else None
     _prepare(n, cell, inputs, resets_late=flag and cell is _GRU)
@@ -385,7 +408,7 @@ def _function(
 
 def _prepare(n: _Nodes, cell: _Cell, inputs: Sequence[str], *, resets_late: bool) -> None:
     """Name what a step uses: the products of all steps, parts of the recurrent weights, peepholes (see `_Step`)."""
-    product = n("MatMul", "X", n("Transpose", "W", perm=[1, 0]))
+    product = n.times("X", "W")
     if "B" in inputs:
         bias, recurrent = n.split("B", 2)
         if resets_late:

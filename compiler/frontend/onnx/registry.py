@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
@@ -27,6 +27,8 @@ from mlopt.frontend.onnx.structure import node_name, subgraphs
 
 ImportFunction: TypeAlias = Callable[[Node], SSAValue | Sequence[SSAValue]]
 """Adds a node's operations and returns the value of its first output, or one value per output."""
+
+_Function = TypeVar("_Function", bound=ImportFunction)
 
 Limit: TypeAlias = Callable[[NodeProto], str | None]
 """Says which part of an operator a node uses that is not supported ("with storage_order = 1"), or None."""
@@ -73,13 +75,13 @@ _forms: dict[tuple[str, str], list[_Form]] = {}
 
 def importer(
     op_type: str, *, since: int, domain: str = "", limit: Limit | None = None, outputs: int | None = 1
-) -> Callable[[ImportFunction], ImportFunction]:
+) -> Callable[[_Function], _Function]:
     """Enter a function as the importer of an operator from version `since` on.
 
     `outputs` is how many outputs it gives (None: any number); a node that uses more is unsupported.
     """
 
-    def enter(function: ImportFunction) -> ImportFunction:
+    def enter(function: _Function) -> _Function:
         forms = _forms.setdefault((domain, op_type), [])
         forms.append(_Form(since, function, limit, outputs))
         forms.sort(key=lambda form: form.since)

@@ -1,0 +1,37 @@
+"""What the import of operators of com.microsoft has in common: the domain, and limits by names of a node's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import AttributeProto, NodeProto
+
+from mlopt.frontend.onnx.registry import Limit
+
+MICROSOFT = "com.microsoft"
+
+
+def without(
+    *,
+    attributes: Mapping[str, int | str] | None = None,
+    inputs: Mapping[int, str] | None = None,
+    outputs: Mapping[int, str] | None = None,
+) -> Limit:
+    """The limit of an operator of which some parts are not supported.
+
+    `attributes` has the only value of each that is; `inputs` and `outputs` name those that are not, by position.
+    """
+
+    def limit(node: NodeProto) -> str | None:
+        for attribute in node.attribute:
+            supported = (attributes or {}).get(attribute.name)
+            found = attribute.s.decode() if attribute.type == AttributeProto.STRING else attribute.i
+            if supported is not None and found != supported:
+                return f"with {attribute.name} = {found}"
+        for given, names in ((node.input, inputs or {}), (node.output, outputs or {})):
+            for position, name in names.items():
+                if position < len(given) and given[position]:
+                    return f"with {name}"
+        return None
+
+    return limit
