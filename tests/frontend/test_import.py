@@ -270,7 +270,7 @@ def test_functions_are_searched_for_unsupported_operators():
 @pytest.mark.parametrize(
     ("one", "opset", "reason"),
     [
-        (node("BatchNormalization", "x x x x x", "y", training_mode=1), 14, "with training_mode = 1"),
+        (node("BatchNormalization", "x x x x x", "y m v", epsilon=0.1), 9, "with the outputs of training"),
         (node("BatchNormalization", "x x x x x", "y", spatial=0), 7, "with spatial = 0"),
         (node("MaxPool", "x", "y m"), 13, "with all its outputs"),
         (node("Cast", "x", "y", to=TensorProto.STRING), 13, "to string"),

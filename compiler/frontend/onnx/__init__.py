@@ -39,6 +39,7 @@ from mlopt.frontend.onnx import scatter as _scatter
 from mlopt.frontend.onnx import selection as _selection
 from mlopt.frontend.onnx import shape as _shape
 from mlopt.frontend.onnx import transposed as _transposed
+from mlopt.frontend.onnx import training as _training
 from mlopt.frontend.onnx.importer import import_onnx
 from mlopt.frontend.onnx.reader import read_model
 from mlopt.frontend.onnx.registry import Unsupported, find_unsupported, supported_operators
@@ -68,6 +69,7 @@ FAMILIES = (
     _selection,
     _shape,
     _transposed,
+    _training,
 )
 """The modules with import functions."""
 
