@@ -15,8 +15,7 @@ from onnx.parser import parse_graph
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 import mlopt
-from mlopt import UnsupportedError
-from tests.frontend.onnx_models import Arrays, assert_close, run_onnxruntime
+from tests.frontend.onnx_models import assert_close, run_onnxruntime
 
 SHAPES = {"m": (6,), "w": (2, 5), "x": (6, 4), "v": (6,), "t": (4, 3), "k": (2, 5, 4), "n": (6,)}
 """The inputs of every model: masks `m` and `w`, numbers `x`, `v`, `t` and `k`, integers `n`."""
@@ -194,13 +193,15 @@ CASES = {
     ),
     "scatter elements of a second axis": row_case(
         "q = Transpose<perm=[1,0]>(x) e = Transpose<perm=[1,0]>(r) c = Constant<value_ints=[0]>() "
-        "a = Shape(e) "
-        "z = Expand(c, a) f = Neg(e) y = ScatterElements<axis=1>(q, z, f)"
+        "a = Shape(e) z = Expand(c, a) f = Neg(e) y = ScatterElements<axis=1>(q, z, f)"
     ),
     "masked scatter": (
-        "i = NonZero(w) t0 = Transpose<perm=[1,0]>(i) s = Shape(t0) z = Constant<value_int=0>() n0 = Gather<axis=0>(s, z) " "n1 = Unsqueeze<axes=[0]>(n0) z1 = Constant<value_ints=[0]>() o =
-        Constant<value_ints=[-1]>() f = Reshape(x, o) " "u = Slice(f, z1, n1) b = Cast<to=1>(w) y = ScatterND(b, t0,
-        u)", "y", 12,
+        "i = NonZero(w) q = Transpose<perm=[1,0]>(i) s = Shape(q) zero = Constant<value_int=0>() "
+        "first = Constant<value_ints=[0]>() size = Gather<axis=0>(s, zero) end = Unsqueeze<axes=[0]>(size) "
+        "flat = Constant<value_ints=[-1]>() f = Reshape(x, flat) u = Slice(f, first, end) "
+        "b = Cast<to=1>(w) y = ScatterND(b, q, u)",
+        "y",
+        12,
     ),
     "one hot": row_case(
         "d = Constant<value_int=6>() o = Constant<value_floats=[0.0,1.0]>() y = OneHot(p, d, o)"

@@ -89,15 +89,13 @@ def _corners(boxes: Array, *, center: bool) -> Array:
     return np.sort(pairs, axis=1)
 
 
-def _overlap(a: Array, b: Array) -> np.float32:
-    """The area of the intersection over that of the union; 0 without a common inside."""
+def _overlap(a: Array, b: Array) -> Array:
+    """The area of the intersection over that of the union, in f32; 0 without a common inside."""
     sides = np.minimum(a[1], b[1]) - np.maximum(a[0], b[0])
-    if not (sides > 0).all():
-        return np.float32(0)
-    inside = sides[0] * sides[1]
-    areas = [np.prod(box[1] - box[0]) for box in (a, b)]
-    union = areas[0] + areas[1] - inside
-    return inside / union if min(*areas, union) > 0 else np.float32(0)
+    inside, of_a, of_b = (np.asarray(side[0] * side[1]) for side in (sides, a[1] - a[0], b[1] - b[0]))
+    union = of_a + of_b - inside
+    has_inside = (sides > 0).all() and of_a > 0 and of_b > 0 and union > 0
+    return np.asarray(inside / union) if has_inside else np.zeros((), np.float32)
 
 
 @evaluates(graph.RequireEqualOp)

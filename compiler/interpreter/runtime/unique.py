@@ -127,7 +127,8 @@ def _describe(keys: Array, distinct: Array, inverse: Array, indices: Array, coun
     indices[: distinct.size] = keys.size
     for block in _blocks(keys.size):
         np.add.at(counts, inverse[block], 1)
-        np.minimum.at(indices, inverse[block], np.arange(block.start, block.stop))
+        places: Array = np.arange(block.start, block.stop)
+        np.minimum.at(indices, inverse[block], places)
 
 
 def _reorder(inverse: Array, indices: Array, counts: Array, first: Array, spare: Array) -> None:
