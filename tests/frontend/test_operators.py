@@ -214,6 +214,17 @@ SAMPLING = [
 ]  # fmt: skip
 """More of Resize is in `test_resize.py`."""
 
+TRANSPOSED = [
+    case("ConvTranspose", IMAGE, floats(4, 3, 3, 2), floats(3), opset=11),
+    case("ConvTranspose", IMAGE, floats(4, 3, 3, 2), opset=11, group=2, strides=[2, 3], pads=[1, 0, 2, 1], dilations=[2, 1]),
+    *(case("ConvTranspose", IMAGE, floats(4, 3, 4, 4), opset=11, strides=[2, 3], auto_pad=mode)
+      for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")),
+    case("ConvTranspose", IMAGE, floats(4, 3, 4, 4), opset=11, strides=[2, 3], output_shape=[13, 22]),
+    shaped("Col2Im", floats(2, 3 * 6, 12), ints(5, 5), ints(2, 3)),
+    shaped("Col2Im", floats(2, 3 * 6, 12), ints(6, 5), ints(3, 2), dilations=[1, 2], pads=[1, 0, 0, 1], strides=[2, 1]),
+]  # fmt: skip
+"""More of ConvTranspose is in `test_transposed.py`."""
+
 PARAMETERS = [floats(4), floats(4, seed=1), floats(4, seed=2), np.abs(floats(4, seed=3))]
 NORMALIZATIONS = [
     *(case("BatchNormalization", IMAGE, *PARAMETERS, opset=opset, epsilon=1e-3) for opset in (7, 9, 14, 15)),
@@ -225,6 +236,7 @@ NORMALIZATIONS = [
     case("LpNormalization", np.array([[0, 0], [3, -4]], np.float32)),
     case("LayerNormalization", X, floats(4), floats(4, seed=1)),
     case("LayerNormalization", X, floats(3, 4), axis=1, epsilon=1e-3),
+    *(case(op, X, floats(4), opset=12) for op in ("LayerNormalization", "SimplifiedLayerNormalization")),
     *(case(op, X, opset=opset) for op in ("Softmax", "LogSoftmax") for opset in (11, 13)),
     *(
         case(op, X, opset=opset, axis=a)
@@ -311,6 +323,21 @@ INDEXING = [
     case("GatherElements", X, np.array([[[0, -1, 2, 1]], [[3, 0, 0, 1]]])[..., :2], axis=-1),
     case("GatherND", X, np.array([[0, 1], [1, -1]])),
     case("GatherND", X, np.array([[1], [-1]]), batch_dims=1),
+    case("Scatter", X, np.array([[[0, -1, 2, 1]]]), floats(1, 1, 4), axis=-1, opset=10),
+    case("ScatterElements", X, np.array([[[0, -1, 2, 1]]]), floats(1, 1, 4), axis=2, reduction="add"),
+    case("ScatterND", X, np.array([[0, 1], [1, -1]]), floats(2, 4), reduction="max"),
+    case("TensorScatter", X, floats(2, 2, 4), ints(2, 0), axis=1, mode="circular", opset=24),
+    case("ReverseSequence", X, ints(1, 2, 0)),
+]
+"""More of scatters and of what follows is in `test_scatter.py` and `test_along_axis.py`."""
+
+ALONG_AXIS = [
+    shaped("CumSum", X, np.array(1), exclusive=1),
+    shaped("CumProd", X, np.array(-1), reverse=1, opset=26),
+    case("TopK", X, k=2, axis=1, opset=9, outputs=2),
+    shaped("TopK", X, ints(3), opset=10, outputs=2),
+    shaped("TopK", X, ints(1), axis=0, largest=0, sorted=0, outputs=2),
+    case("Det", floats(2, 4, 4)),
 ]
 
 NGRAMS = [
@@ -381,8 +408,8 @@ QUANTIZED = [
 """More of these is in `test_quantization.py`."""
 
 CASES = [
-    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *NORMALIZATIONS, *REDUCTIONS),
-    *(*MOVEMENTS, *INDEXING, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
+    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *TRANSPOSED, *NORMALIZATIONS, *REDUCTIONS),
+    *(*MOVEMENTS, *INDEXING, *ALONG_AXIS, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
 ]
 
 
@@ -489,7 +516,7 @@ def test_every_form_of_every_operator_is_tested():
     forms: dict[str, list[int]] = {}
     for domain, op_type, since in supported_operators():
         assert domain in ("", "com.microsoft")
-        if domain:  # of quantizers: see `test_quantization.py`
+        if domain:  # see `contrib`
             continue
         if op_type in _WITH_BODIES:
             continue
