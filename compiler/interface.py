@@ -21,6 +21,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from mlopt.diagnostics import InputError
+from mlopt.ir.extents import EXTENT, Extent
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 
@@ -49,6 +50,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     - Names of inputs, and of outputs, are distinct strings.
     - There is at most one arena, of bytes; what lies in memory is an argument and no result.
     - `mlopt.dtype` gives a whole number its sign, a byte also a width of 4 or 2 bits, and nothing else.
+    - `mlopt.extent` is on a single i64, and names an output and an axis of it, no two the same output.
     - No tensor in the module is larger than memory can be.
     """
     for op in module.ops:
@@ -77,6 +79,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
             "expected outputs in memory as arguments of @main, found a memref as its result",
             place=place_of_op(main),
         )
+    _check_extents(main, arguments, results)
     _check_sizes(module, main)
 
 
@@ -101,6 +104,39 @@ def _check_names(main: FuncOp, named: Sequence[tuple[str, Attribute]]) -> None:
         if (kind, name.data) in seen:
             raise InputError(f"the function @main has two {kind}s '{name.data}'", place=place_of_op(main))
         seen.add((kind, name.data))
+
+
+def _check_extents(
+    main: FuncOp, arguments: Sequence[dict[str, Attribute]], results: Sequence[dict[str, Attribute]]
+) -> None:
+    """Extents, which are results of tensors and arguments of buffers, are numbers that say what of."""
+    in_memory = any("mlopt.output" in attributes for attributes in arguments)
+    types = main.function_type.inputs if in_memory else main.function_type.outputs
+    entries = list(zip(types, arguments if in_memory else results, strict=True))
+    outputs = {
+        name.data: type_
+        for type_, attributes in entries
+        for key in ("mlopt.name", "mlopt.output")
+        if isinstance(name := attributes.get(key), StringAttr)
+    }
+    for type_, attributes in entries:
+        if EXTENT not in attributes:
+            continue
+        extent = Extent.read(attributes)
+        whole = None if extent is None else outputs.pop(extent.of, None)
+        is_number = (
+            isinstance(type_, TensorType | MemRefType) and not type_.get_shape() and _bits(type_) == 64
+        )
+        if extent is None or not isinstance(whole, TensorType | MemRefType) or not is_number:
+            raise InputError(
+                f"expected an i64 that is the extent {{of = OUTPUT, axis = N}} of an output, found {type_} with "
+                f"{EXTENT} = {attributes[EXTENT]}",
+                place=place_of_op(main),
+            )
+        if not 0 <= extent.axis < len(whole.get_shape()):
+            raise InputError(
+                f'output "{extent.of}" has no axis {extent.axis}: it is {whole}', place=place_of_op(main)
+            )
 
 
 def _check_types(main: FuncOp) -> None:

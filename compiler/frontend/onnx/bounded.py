@@ -74,6 +74,9 @@ def import_node(node: Node, function: ImportFunction) -> Results:
     rule, sizes = _RULES.get(_key(node), (_no_rule, ()))
     if not is_bounded(node) and not any(_is_computed(node, index) for index in sizes):
         return function(node)
+    for index in sizes:
+        if node.bound_of(node.optional(index)) is not None:
+            raise refusal(node, "and is itself a list of sizes", index)
     outcome = node.attempt(lambda: rule(node, function))
     if not isinstance(outcome, MloptError):
         return outcome

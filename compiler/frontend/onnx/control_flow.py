@@ -207,6 +207,8 @@ def _trip_by_trip(loop: _Loop) -> Sequence[SSAValue] | None:
 
 
 def _as_slice(node: Node, value: SSAValue) -> SSAValue:
+    if node.bound_of(value) is not None:
+        raise node.error("collects a value whose size depends on data", UnsupportedError)
     return node.add(graph.ReshapeOp(value, (1, *tensor_type(value.type).get_shape()))).result
 
 

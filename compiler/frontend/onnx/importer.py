@@ -296,7 +296,12 @@ class _GraphImport:
             message = f"branches and bodies make more than {_MAX_INLINED} nodes when each trip is imported"
             raise UnsupportedError(message, place=self.model.place())
         with self._inside(scope):
-            return self._import_nodes(graph)
+            results = self._import_nodes(graph)
+        for output, result in zip(graph.output, results, strict=True):
+            if block is not None and result in self.bounds:
+                message = f'"{output.name}" leaves a branch or a body, and its size depends on data'
+                raise UnsupportedError(message, place=self.model.place())
+        return results
 
     def expand(
         self, proto: NodeProto, body: FunctionProto, operands: Sequence[SSAValue | None]
