@@ -89,6 +89,7 @@ UNARY = [
     case("IsInf", SPECIAL, detect_positive=0),
     case("IsInf", SPECIAL, detect_positive=0, detect_negative=0),
     case("Identity", X),
+    *(case(op, X, opset=18) for op in ("OptionalGetElement", "OptionalHasElement")),
     case("Dropout", X, opset=11, ratio=0.5),
     shaped("Dropout", X, np.float32(0.5), np.array(False), opset=13, outputs=2),
 ]

@@ -28,6 +28,7 @@ from mlopt.frontend.onnx import matmul as _matmul
 from mlopt.frontend.onnx import movement as _movement
 from mlopt.frontend.onnx import ngrams as _ngrams
 from mlopt.frontend.onnx import normalization as _normalization
+from mlopt.frontend.onnx import optional as _optional
 from mlopt.frontend.onnx import pooling as _pooling
 from mlopt.frontend.onnx import positions as _positions
 from mlopt.frontend.onnx import quantization as _quantization
@@ -58,6 +59,7 @@ FAMILIES = (
     _movement,
     _ngrams,
     _normalization,
+    _optional,
     _pooling,
     _positions,
     _quantization,

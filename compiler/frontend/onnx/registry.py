@@ -22,6 +22,7 @@ from mlopt.diagnostics import Place, UnsupportedError
 from mlopt.frontend.onnx.checks import node_fault
 from mlopt.frontend.onnx.functions import ANY_TYPE, definition, depends_on_types
 from mlopt.frontend.onnx.node import Node
+from mlopt.frontend.onnx.outside import kind_outside
 from mlopt.frontend.onnx.reader import LATEST_OPSET, normal_domain, opset_versions
 from mlopt.frontend.onnx.structure import node_name, subgraphs
 
@@ -174,6 +175,8 @@ def _obstacle(node: NodeProto, domain: str, opsets: Mapping[str, int], used: Col
     if opset == 0:
         return "of a domain that the model gives no version for"
     form = _form(domain, node.op_type, opset)
+    if form is None and (kind := kind_outside(node.op_type, domain, opset)) is not None:
+        return kind
     shortcoming = "" if form is None else _shortcoming(form, node, used)
     if shortcoming is None or _is_too_new(domain, opset):
         return shortcoming
