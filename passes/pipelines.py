@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Literal
 
-from mlopt.diagnostics import PipelineError
+from mlopt.diagnostics import PipelineError, did_you_mean, nearest
 from mlopt.passes.registry import PASSES
 
 Level = Literal["graph", "kernel", "memref"]
@@ -112,6 +111,5 @@ def check_pass_names(names: Collection[str]) -> None:
     """Raise `PipelineError` if one of the names is no pass."""
     for name in names:
         if name not in PASSES:
-            close = get_close_matches(name, PASSES, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"expected one of {', '.join(PASSES)}"
-            raise PipelineError(f"there is no pass '{name}' to disable; {hint}")
+            hint = did_you_mean(nearest(name, PASSES)) or f"; expected one of {', '.join(PASSES)}"
+            raise PipelineError(f"there is no pass '{name}' to disable{hint}")

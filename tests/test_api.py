@@ -41,6 +41,20 @@ def test_from_a_path(path: Path) -> None:
     assert_classifies(mlopt.compile(str(path), inputs={"x": batch_of(5)}))
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no.onnx", "no.onnx: expected an ONNX model, found no such file"),
+        ("no.mlir", "no.mlir: no such model file"),
+    ],
+)
+def test_an_error_names_the_file(name: str, message: str) -> None:
+    """In the text of the exception, which is all that a traceback shows."""
+    with pytest.raises(mlopt.InputError) as caught:
+        mlopt.compile(name)
+    assert str(caught.value) == message
+
+
 def test_from_a_model_proto() -> None:
     assert_classifies(mlopt.compile(classifier(), dims={"batch": 5}))
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from mlopt import __version__
 from mlopt.cli.progress import progress
-from mlopt.diagnostics import REMARK_KINDS, Remark, UsageError, print_diagnostic, select_remarks
+from mlopt.diagnostics import (
+    REMARK_KINDS,
+    Remark,
+    UsageError,
+    did_you_mean,
+    nearest,
+    print_diagnostic,
+    select_remarks,
+)
 
 if TYPE_CHECKING:
     from mlopt.compilation import Compilation
@@ -111,6 +119,7 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     elif text is not None and re.fullmatch(r"[\w-]*", text) and text not in PASSES:
         raise UsageError(
             f"--pipeline wants {', '.join(OPTIMISATION_LEVELS)} or the names of passes, found '{text}'"
+            f"{did_you_mean(nearest(text, PASSES))}"
         )
     if getattr(arguments, "no_optimize", False):
         pipeline = at_optimisation_level("O0", pipeline)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NoReturn
 
 from mlopt import __version__
 from mlopt.cli.arguments import remark_kinds
-from mlopt.diagnostics import REMARK_KINDS, UsageError
+from mlopt.diagnostics import REMARK_KINDS, UsageError, did_you_mean, nearest
 
 DESCRIPTION = "Run passes over textual IR and print the result."
 EPILOG = """examples:
@@ -247,12 +246,13 @@ def _pass_set(lists: Sequence[str], when: str, pass_names: Collection[str]) -> f
     names = [name.strip() for text in lists for name in text.split(",")]
     for name in names:
         if name not in pass_names:
-            raise UsageError(f"for the --mlir-print-ir-{when} option: cannot find pass named '{name}'")
+            raise UsageError(
+                f"for the --mlir-print-ir-{when} option: cannot find pass named '{name}'"
+                f"{did_you_mean(nearest(name, pass_names))}"
+            )
     return frozenset(names)
 
 
 def _unknown(argument: str, known: Collection[str]) -> str:
     name = argument.partition("=")[0]
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean '{close[0]}'?" if close else ""
-    return f"unknown command line argument '{name}'{hint}"
+    return f"unknown command line argument '{name}'{did_you_mean(nearest(name, known))}"

@@ -15,6 +15,7 @@ from mlopt.diagnostics.errors import (
 from mlopt.diagnostics.expected import ExpectedDiagnostics
 from mlopt.diagnostics.printing import format_diagnostic, print_diagnostic
 from mlopt.diagnostics.remark import REMARK_KINDS, Remark, RemarkKind, select_remarks
+from mlopt.diagnostics.suggestions import did_you_mean, nearest
 
 __all__ = [
     "REMARK_KINDS",
@@ -33,7 +34,9 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "VerifyFailure",
+    "did_you_mean",
     "format_diagnostic",
+    "nearest",
     "print_diagnostic",
     "select_remarks",
 ]

@@ -28,6 +28,10 @@ class MloptError(Exception):
         self.notes = notes
         self.source_line = source_line
 
+    def __str__(self) -> str:
+        """The place, where it is known, and the sentence: what a traceback ends with."""
+        return self.message if self.place in (None, Place()) else f"{self.place}: {self.message}"
+
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The diagnostics to print for this error: one, unless a subclass holds several."""

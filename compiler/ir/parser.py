@@ -47,7 +47,7 @@ from xdsl.utils.exceptions import (
 from xdsl.utils.lexer import Input, Position, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from mlopt.diagnostics import Diagnostic, ParseFailure, Place, Severity
+from mlopt.diagnostics import Diagnostic, ParseFailure, Place, Severity, did_you_mean, nearest
 from mlopt.ir import dense, memref_syntax
 from mlopt.ir.lexer import MloptLexer
 from mlopt.ir.names import set_name
@@ -223,8 +223,21 @@ class MloptParser(Parser):
             dialect = name.partition(".")[0]
             known = "." not in name or self.ctx.get_optional_dialect(dialect) is not None
             what = f"operation '{name}'" if known else f"dialect '{dialect}' of operation '{name}'"
-            self.raise_error(f"{what} is not registered", span)
+            self.raise_error(f"{what} is not registered{did_you_mean(self._similar_ops(name))}", span)
         return op_type
+
+    def _similar_ops(self, name: str) -> list[str]:
+        """What a name that is not registered may stand for: one of its dialect, or the same one of another dialect."""
+        dialect, _, own = name.rpartition(".")
+        for prefix in [dialect] if dialect else reversed(self._parser_state.dialect_stack):
+            found = self.ctx.get_optional_dialect(prefix)
+            if found is not None:
+                operations = [op.name.removeprefix(f"{prefix}.") for op in found.operations]
+                similar = [f"{prefix}.{op}" for op in nearest(own, operations)]
+                if similar or dialect:
+                    return similar
+        dialects = (self.ctx.get_dialect(one) for one in sorted(self.ctx.registered_dialect_names))
+        return [op.name for one in dialects for op in one.operations if op.name == f"{one.name}.{own}"]
 
     # -- SSA values
 

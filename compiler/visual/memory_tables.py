@@ -8,6 +8,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from mlopt.memory import GAP
 from mlopt.visual.planned import MemoryPlan, PlannedBuffer
 
 _TOTALS = (
@@ -34,7 +35,8 @@ def totals_table(memory: dict[str, Any], plan: MemoryPlan) -> Table:
     table.add_row("arena", f"{plan.arena_bytes:,}", style="bold")
     share = fragmentation / plan.peak_bytes if plan.peak_bytes else 0.0
     table.add_row(f"fragmentation ({share:.1%})", f"{fragmentation:,}")
-    table.add_row("status", str(memory["status"]))
+    status = str(memory["status"])
+    table.add_row("status", f"{status} (not proved optimal)" if status == GAP else status)
     return table
 
 

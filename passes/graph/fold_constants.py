@@ -103,7 +103,8 @@ class _Folder:
         try:
             return self.ctx.evaluator(op, operands)
         except (LookupError, MloptError) as error:
-            self._keep(op, "no-result", f"it can't be evaluated: {error}")
+            why = error.message if isinstance(error, MloptError) else str(error)
+            self._keep(op, "no-result", f"it can't be evaluated: {why}")
             return None
 
     def _keep(self, op: graph.GraphOp, reason: str, sentence: str) -> None:

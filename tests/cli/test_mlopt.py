@@ -282,12 +282,18 @@ def test_check_fails(mlopt: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "want", [np.zeros((BATCH, 4), np.float32), np.zeros((BATCH, 3)), np.full((BATCH, 3), np.nan, np.float32)]
+    ("want", "reason"),
+    [
+        (np.zeros((BATCH, 4), np.float32), f"has shape ({BATCH}, 3), expected ({BATCH}, 4)"),
+        (np.zeros((BATCH, 3)), "has dtype float32, expected float64"),
+        (np.full((BATCH, 3), np.nan, np.float32), "has NaN or infinities in other places than expected"),
+    ],
 )
-def test_check_of_another_shape_dtype_or_nan(mlopt: Command, want: np.ndarray) -> None:
+def test_check_of_another_shape_dtype_or_nan(mlopt: Command, want: np.ndarray, reason: str) -> None:
+    """There is no error in numbers, then, and none is printed."""
     np.savez("ref.npz", y=want)
     done = mlopt("run", "m.onnx", "--inputs", "io.npz", "--check", "ref.npz", "--report", "r.json")
-    assert done.code == 1 and "FAILED: has " in done.out
+    assert (done.code, done.out) == (1, f"y: FAILED: {reason}\n")
     assert json.loads(Path("r.json").read_text())["check"] == {"max_abs_error": None, "max_rel_error": None}
 
 

@@ -92,6 +92,18 @@ def test_efforts(capsys: pytest.CaptureFixture[str]) -> None:
     assert "status       optimal (max-live)\n" in capsys.readouterr().out
 
 
+def test_a_gap_says_between_what_the_smallest_plan_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No plan has less than 9 bytes, which the fast effort can't know: it knows of 8 live ones."""
+    path = tmp_path / "in.csv"
+    path.write_text(NINE_FOR_EIGHT)
+    assert main(["plan", str(path)]) == 0
+    assert (
+        "status       gap 1 bytes, 12.50%: not proved optimal, the smallest plan has between 8 and 9 bytes\n"
+    ) in capsys.readouterr().out
+
+
 def test_exact_proves_what_is_above_max_live(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "in.csv"
     path.write_text(NINE_FOR_EIGHT)

@@ -103,7 +103,7 @@ def test_locations_that_are_refused(tmp_path: Path, location: str, message: str)
     os.link(tmp_path / "w.bin", model.parent / "hard.bin")
     with pytest.raises(InputError) as error:
         import_model(model, context())
-    assert str(error.value).startswith(f'tensor "w": its data file "{location}" ')
+    assert error.value.message.startswith(f'tensor "w": its data file "{location}" ')
     assert message in str(error.value)
 
 

@@ -108,6 +108,21 @@ def test_an_operand_that_only_the_own_region_defines_is_undefined(region: str) -
     [
         ("x.y", "dialect 'x' of operation 'x.y' is not registered", (1, 1)),
         ("\n  arith.nope", "operation 'arith.nope' is not registered", (2, 3)),
+        (
+            "%0 = graph.rleu %x",
+            "operation 'graph.rleu' is not registered; did you mean 'graph.relu'?",
+            (1, 6),
+        ),
+        (
+            "grpah.relu",
+            "dialect 'grpah' of operation 'grpah.relu' is not registered; did you mean 'graph.relu'?",
+            (1, 1),
+        ),
+        (
+            "func.func @f() { retrun }",
+            "operation 'retrun' is not registered; did you mean 'func.return'?",
+            (1, 18),
+        ),
         ("func.func @f() {", "expected", (1, 17)),
         ("%0:2 = arith.constant 1 : i32", "operation defines 1 results but was provided 2 to bind", (1, 1)),
         (

@@ -130,7 +130,8 @@ def print_result(buffers: Sequence[Buffer], result: SearchResult) -> None:
     status = result.status
     if best.height > result.bound:
         gap = best.height - result.bound
-        status += f" {gap} bytes, {gap / result.bound:.2%}"
+        status += f" {gap} bytes, {gap / result.bound:.2%}: not proved optimal, "
+        status += f"the smallest plan has between {result.bound} and {best.height} bytes"
     print(f"status       {status}")
 
 
