@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 
+from mlopt.interpreter import costs
 from mlopt.interpreter.expressions import Bound, Expr, Linear
 from mlopt.interpreter.lowering import Binding, BodyLowering
 from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Padded, Ref, Select, Take
@@ -454,16 +455,19 @@ def emit_padded(
     shape = tuple(min(t, e) for t, e in zip(target.shape, shape, strict=True))
     bounds = tuple(bound for bound in bounds if not bound.holds_everywhere(shape))
     start = (0,) * len(shape)
-    whole = target.nbytes <= FILL_WHOLE_BELOW
-    if whole and bounds:
-        builder.call(np.copyto, target, pad)
+    boxes: list[Box] = []
+    edges: list[View] = []
     for lows, extents in _simple_boxes(bounds, start, shape):
         box = inside(bounds, lows, extents)
         if box is not None:
-            builder.call(np.copyto, _nonunit(target.box(*box)), _nonunit(source.box(*box)))
-        if not whole:
-            for edge in border(box, lows, extents):
-                builder.call(np.copyto, _nonunit(target.box(*edge)), pad)
+            boxes.append(box)
+        edges += [_nonunit(target.box(*edge)) for edge in border(box, lows, extents)]
+    if sum(costs.of_call(np.copyto, [edge]) for edge in edges) >= costs.of_call(np.copyto, [target]):
+        edges = [target] if edges else []
+    for edge in edges:
+        builder.call(np.copyto, edge, pad)
+    for box in boxes:
+        builder.call(np.copyto, _nonunit(target.box(*box)), _nonunit(source.box(*box)))
 
 
 def _nonunit(view: View) -> View:

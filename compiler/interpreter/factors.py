@@ -49,6 +49,17 @@ class Factor:
     layout: tuple[int, ...] = ()
     slab: Slab | None = None
 
+    def runs_along(self, rows: Sequence[int], columns: Sequence[int]) -> bool:
+        """Whether neighbours in memory are neighbours along the rows' dimensions, not along the columns'."""
+        if self.packed:
+            return bool(self.layout) and self.layout[-1] in rows
+        assert self.view is not None
+        shortest = [
+            min((abs(self.view.strides[d]) for d in dims if self.view.shape[d] > 1), default=math.inf)
+            for dims in (rows, columns)
+        ]
+        return shortest[0] < shortest[1]
+
 
 @dataclass(frozen=True, slots=True)
 class Groups:

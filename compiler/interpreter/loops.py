@@ -26,6 +26,7 @@ from mlopt.interpreter.reductions import emit_reduction, emit_taps, is_windowed
 from mlopt.interpreter.scalar_loop import ScalarLoop
 from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import View, is_injective, may_overlap, same_elements
+from mlopt.interpreter.windows import Windows
 from mlopt.ir.locations import place_of_op
 
 MAXIMUM_CALLS = 1 << 14
@@ -111,6 +112,10 @@ def _emit(
             return False
         if not is_windowed(form, reduction.element) and _points(form) > _FEW_POINTS:
             emit_reduction(builder, scratch, binding, form, reduction, outs[0], fill)
+            return False
+        windows = Windows.of(builder, scratch, binding, form, reduction)
+        if windows is not None:
+            windows.run(outs[0], fill)
             return False
     if _points(as_loops) <= MAXIMUM_CALLS:
         emit_taps(builder, scratch, binding, as_loops, outs, reduction, fill)

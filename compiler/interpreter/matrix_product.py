@@ -6,7 +6,7 @@ For a convolution packing is im2col, padding included.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -14,12 +14,18 @@ import numpy as np
 
 from mlopt.interpreter.elementwise import Kernel
 from mlopt.interpreter.expressions import Expr, Read
-from mlopt.interpreter.factors import Factor, Factors
+from mlopt.interpreter.factors import Factor, Factors, Groups
 from mlopt.interpreter.lowering import Binding
 from mlopt.interpreter.plan import PlanBuilder
 from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import Region, View, merged_strides
 from mlopt.interpreter.ways import Way, Ways
+
+_ONE_THREAD = 1_000_000
+"""Multiplications of a product up to which OpenBLAS takes one thread, and does not pack the factors."""
+
+_SHARED_FROM = 2_000_000
+"""From here on a second thread saves more time than it takes to start it. (It may take much longer to start.)"""
 
 
 class MatrixProduct:
@@ -135,10 +141,29 @@ class MatrixProduct:
         """Scratch for products that can't be written to the output."""
         if not way.tiled:
             return None
-        layout = (*way.groups.batches, *way.groups.rows, *way.groups.columns)
+        groups = way.groups
+        matrix = (
+            (*groups.columns, *groups.rows) if self._is_turned(groups) else (*groups.rows, *groups.columns)
+        )
+        layout = (*groups.batches, *matrix)
         region, offset = self._scratch.take(self._ways.nbytes(layout, stored))
         strides = _strides(layout, stored, self._dtype, len(self._extents))
         return View(region, offset, self._extents, strides, self._dtype)
+
+    def _is_turned(self, groups: Groups) -> bool:
+        """Whether a product in scratch has its columns outside of its rows: as the factors have, or else the output.
+
+        BLAS is slow, up to three times, where both factors lie across the product.
+        """
+        left = self._factors.left.runs_along(groups.rows, self._factors.inner)
+        right = self._factors.right.runs_along(self._factors.inner, groups.columns)
+        if left == right:
+            return left
+        rows, columns = (
+            min((abs(self._out.strides[d]) for d in dims if self._extents[d] > 1), default=math.inf)
+            for dims in (groups.rows, groups.columns)
+        )
+        return rows < columns
 
     def _pack(
         self,
@@ -186,7 +211,8 @@ class MatrixProduct:
             self._factors.matrix(right, shape, groups.batches, self._factors.inner, groups.columns),
             self._factors.matrix(target, shape, groups.batches, groups.rows, groups.columns),
         )
-        self._builder.call(np.matmul, *_merge_batches(arguments))
+        for product_ in _on_one_thread(*_merge_batches(arguments)):
+            self._builder.call(np.matmul, *product_)
         held, stored = _merged((*groups.batches, *groups.rows, *groups.columns), wanted, out, target)
         store_product(self._builder, held, stored, fill, is_stored=tile is None)
 
@@ -242,6 +268,27 @@ def _strides(layout: Sequence[int], block: Mapping[int, int], dtype: np.dtype, r
 def _shifted(packed: View, lows: Mapping[int, int]) -> View:
     """The block's memory, addressed by positions in the whole."""
     return replace(packed, offset=packed.offset - sum(low * packed.strides[d] for d, low in lows.items()))
+
+
+def _on_one_thread(left: View, right: View, out: View) -> Iterator[tuple[View, View, View]]:
+    """The product, in two halves if that keeps it from being shared between threads, which would hardly pay."""
+    rows, columns, inner = *out.shape[-2:], left.shape[-1]
+    if not _ONE_THREAD < rows * columns * inner <= _SHARED_FROM:
+        yield left, right, out
+        return
+    axis = out.ndim - 2 if rows >= columns else out.ndim - 1
+    extent = out.shape[axis]
+    for low, high in ((0, extent // 2), (extent // 2, extent)):
+        part = _slice(out, axis, low, high)
+        if rows >= columns:
+            yield _slice(left, axis, low, high), right, part
+        else:
+            yield left, _slice(right, axis, low, high), part
+
+
+def _slice(view: View, axis: int, low: int, high: int) -> View:
+    lows = [low if a == axis else 0 for a in range(view.ndim)]
+    return view.box(lows, [high - low if a == axis else e for a, e in enumerate(view.shape)])
 
 
 def _merge_batches(matrices: Sequence[View]) -> tuple[View, ...]:

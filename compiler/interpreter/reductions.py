@@ -196,6 +196,23 @@ def emit_taps(
     hold that number everywhere and is not read at the first point.
     """
     yields, bounds = _without_neutral_padding(form, reduction)
+    emit_points(builder, scratch, binding, form, outs, yields, bounds, fill)
+
+
+def emit_points(
+    builder: PlanBuilder,
+    scratch: Scratch,
+    binding: Binding,
+    form: Structured,
+    outs: Sequence[View],
+    yields: Sequence[Expr],
+    bounds: Sequence[Bound],
+    fill: object | None,
+) -> None:
+    """Emit `outs[j] = yields[j]` point by point along the reduced dimensions of `form`, only where the bounds hold.
+
+    With `fill`, the (only) output is known to hold that number everywhere and is not read at the first point.
+    """
     sequential = form.reductions
     memory = builder.memory
     rest = Kernel(memory, form.extents, outs, yields, binding, sequential=sequential, bounds=bounds)
@@ -247,6 +264,17 @@ def _without_neutral_padding(
     """The yields with a padded read made plain, and the bounds within which they are to be evaluated."""
     if reduction is None or not isinstance(read := reduction.element, Read):
         return form.yields, ()
+    if not read.bounds or not pads_neutrally(form, reduction):
+        return form.yields, ()
+    plain = Read(read.type, read.source, read.index)
+    return (Apply(read.type, reduction.op, (form.initial[0], plain)),), read.bounds
+
+
+def pads_neutrally(form: Structured, reduction: Reduction) -> bool:
+    """Whether the padding of what is read, if any, changes nothing, and each bound is about one kept dimension."""
+    read = reduction.element
+    if not isinstance(read, Read):
+        return False
     kept = [
         {d for d in bound.expr.dims if d not in form.reductions and form.extents[d] > 1}
         for bound in read.bounds
@@ -254,10 +282,7 @@ def _without_neutral_padding(
     neutral = isinstance(read.pad, Const) and _is_identity(
         reduction.op, to_numpy_dtype(read.type), read.pad.value
     )
-    if not read.bounds or not neutral or any(len(dims) > 1 for dims in kept):
-        return form.yields, ()
-    plain = Read(read.type, read.source, read.index)
-    return (Apply(read.type, reduction.op, (form.initial[0], plain)),), read.bounds
+    return not read.bounds or (neutral and all(len(dims) <= 1 for dims in kept))
 
 
 def _is_identity(op: str, dtype: np.dtype, value: object) -> bool:

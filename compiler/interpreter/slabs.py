@@ -68,7 +68,7 @@ class Slab:
         if read is None or not (read.pad is None or isinstance(read.pad, Const)):
             return None
         source = binding.source(read)
-        intervals = [_inside(linear, read.bounds) for linear in read.index]
+        intervals = [inside_bounds(linear, read.bounds) for linear in read.index]
         if not all(b.expr.dims and any(_limits(i, b) for i in read.index) for b in read.bounds):
             return None
         return Slab(read, source, extents, intervals, range(source.ndim) if axes is None else axes)
@@ -180,7 +180,7 @@ def _limits(linear: Linear, bound: Bound) -> _Interval | None:
     return None
 
 
-def _inside(linear: Linear, bounds: Sequence[Bound]) -> _Interval:
+def inside_bounds(linear: Linear, bounds: Sequence[Bound]) -> _Interval:
     """The values of an affine index, from the first to one past the last, at which all bounds hold."""
     found = [limits for bound in bounds if (limits := _limits(linear, bound)) is not None]
     return max((low for low, _ in found), default=-math.inf), min(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mlopt.diagnostics import VerifyFailure
 from mlopt.interpreter.scratch import ALIGNMENT, UNLIMITED
-from mlopt.interpreter.translate import Forms, measure
+from mlopt.interpreter.translate import Forms, measure, modelled_time
 from mlopt.ir.context import ScratchNeed
 from mlopt.ir.locations import place_of_op
 
@@ -33,4 +35,10 @@ class NumpyTarget:
         if not isinstance(module, ModuleOp):
             raise VerifyFailure(f"@{func.sym_name.data} stands in no module", place=place_of_op(func))
         forms: Forms = {}
-        return ScratchNeed(measure(module, func, 0, forms), measure(module, func, UNLIMITED, forms))
+
+        @cache
+        def nanoseconds(nbytes: int) -> float:
+            return modelled_time(module, func, nbytes, forms)
+
+        least, preferred = (measure(module, func, capacity, forms) for capacity in (0, UNLIMITED))
+        return ScratchNeed(least, preferred, nanoseconds)

@@ -119,7 +119,9 @@ class Program:
         if function not in self._pools:
             works = function.is_declaration or any(is_structured(op) for op in function.walk())
             if self.memory.measuring or not works:
-                nothing = Region("scratch", 0, np.empty(0, np.uint8))  # where temporaries without elements lie
+                nothing = Region(
+                    "scratch", 0, np.empty(0, np.uint8)
+                )  # where temporaries without elements lie
                 self._pools[function] = Scratch(self.memory, nothing, 0, 0)
             else:
                 need = measure(self.module, function, UNLIMITED, self.forms)
@@ -133,20 +135,34 @@ def measure(module: ModuleOp, function: func.FuncOp, capacity: int, forms: Forms
 
     A declaration takes what its run-time function takes. `forms` are shared between measurements of unchanged IR.
     """
-    program = Program(module, Memory(measuring=True), forms)
+    return _translate_dry(Program(module, Memory(measuring=True), forms), function, capacity).peak
+
+
+def modelled_time(module: ModuleOp, function: func.FuncOp, capacity: int, forms: Forms) -> float:
+    """Nanoseconds that a function's own operations take with `capacity` bytes of scratch, by the model of `costs`.
+
+    Good for comparing capacities; the body of a loop counts once. `forms` as for `measure`.
+    """
+    memory = Memory(measuring=True, timing=True)
+    _translate_dry(Program(module, memory, forms), function, capacity)
+    return memory.nanoseconds
+
+
+def _translate_dry(program: Program, function: func.FuncOp, capacity: int) -> Scratch:
+    """Translate a function for measuring; returns its scratch."""
     scratch = Scratch(program.memory, Region("scratch", 0), 0, capacity)
     if function.is_declaration:
         runtime = program.declared(function, function)
         types = list(function.function_type.inputs)[: len(runtime.operands)]
         views = [_view_of_type(program, function, i, type_) for i, type_ in enumerate(types)]
         emit_call(PlanBuilder(program.memory), scratch, runtime, views, place_of_op(function))
-        return scratch.peak
+        return scratch
     values: list[Value] = []
     for argument in only_block(function).args:
         view = _view_of_type(program, function, argument.index, argument.type)
         values.append(whole(view) if isinstance(argument.type, MemRefType) else view)
     Frame(program, PlanBuilder(program.memory), scratch, (function,)).run_function(function, values)
-    return scratch.peak
+    return scratch
 
 
 def _view_of_type(program: Program, function: func.FuncOp, position: int, type_: Attribute) -> View:

@@ -188,10 +188,11 @@ class Ways:
         repacked = blocks if columns > 1 or pieces > 1 else batches
         total += repacked * self._packing_cost(self._factors.right, way, stored)
         outer = self._factors.kept
-        points = math.prod(stored[d] for d in outer)
-        matrices = math.prod(way.block[d] for d in way.groups.batches)
-        products = points * math.prod(way.block[d] for d in self._factors.inner)
-        total += blocks * (costs.CALL + matrices * costs.MATRIX + products * costs.PRODUCT)
+        matrix = [
+            math.prod(stored[d] for d in dims)
+            for dims in (way.groups.batches, way.groups.rows, self._factors.inner, way.groups.columns)
+        ]
+        total += blocks * (costs.CALL + costs.products(*matrix))
         if way.tiled:
             run = way.block[outer[-1]] if outer else 1
             total += blocks * costs.copy(math.prod(way.block[d] for d in outer), run)
@@ -203,11 +204,15 @@ class Ways:
             return 0.0
         elements = math.prod(stored[d] for d in factor.layout)
         run = stored[factor.layout[-1]] if factor.layout else 1
-        if way.flat is not None and factor.slab is not None:
-            run *= stored[factor.layout[-2]]
         if factor.slab is not None and way.slabs:
             slab = factor.slab.shape(way.block)
-            return costs.copy(elements, run) + costs.CALL + costs.copy(math.prod(slab), slab[-1])
+            innermost = factor.slab.strides(way.block)[factor.layout[-1]]
+            if way.flat is not None:
+                run *= stored[factor.layout[-2]]
+            spread = innermost != factor.slab.itemsize
+            return (
+                costs.copy(elements, run, spread=spread) + costs.CALL + costs.copy(math.prod(slab), slab[-1])
+            )
         read = copied_read(factor.expr)
         calls = 1
         for bound in () if read is None else read.bounds:

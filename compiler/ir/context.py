@@ -24,11 +24,13 @@ Evaluator = Callable[[Operation, Sequence[np.ndarray]], Sequence[np.ndarray]]
 class ScratchNeed:
     """Bytes of scratch that an engine needs beside the buffers a function declares itself.
 
-    `minimum`: without it the function can't run; `preferred`: more brings nothing.
+    `minimum`: without it the function can't run; `preferred`: more brings nothing; `nanoseconds`: how long a call
+    takes with so many bytes, roughly, if the engine has a model of that.
     """
 
     minimum: int
     preferred: int
+    nanoseconds: Callable[[int], float] | None = field(default=None, compare=False)
 
 
 class Target(Protocol):

@@ -24,11 +24,11 @@
 // KERNEL-NEXT:   cse,
 // KERNEL-NEXT:   dce,
 // KERNEL-NEXT:   convert-kernel-to-memref,
-// KERNEL-NEXT:   plan-workspaces,
+// KERNEL-NEXT:   plan-workspaces{growth={{[0-9]+}}},
 // KERNEL-NEXT:   assign-buffers{
 // MEMREF:      Pass Manager with 2 passes:
 // MEMREF-NEXT: builtin.module(
-// MEMREF-NEXT:   plan-workspaces,
+// MEMREF-NEXT:   plan-workspaces{growth={{[0-9]+}}},
 
 // Expanded in place, with the values of options.
 // DUMP:      Pass Manager with 6 passes:
@@ -37,7 +37,7 @@
 // DUMP-NEXT:   dce,
 // DUMP-NEXT:   convert-graph-to-kernel,
 // DUMP-NEXT:   convert-kernel-to-memref,
-// DUMP-NEXT:   plan-workspaces,
+// DUMP-NEXT:   plan-workspaces{growth={{[0-9]+}}},
 // DUMP-NEXT:   assign-buffers{strategy=aggressive alignment=64 nodes={{[0-9]+}}}
 // DUMP-NEXT: )
 

@@ -2,8 +2,9 @@
 
 A function gets one `memref<Nxi8> {mlopt.workspace}` argument for what it allocates itself (packed by lifetime) and,
 after that, what the target's engine needs beside: at least its minimum, at most what it prefers, and in between what is
-free below the peak of `@main`'s tensors, so that a faster kernel never costs memory. The declaration of a run-time
-function gets one for the scratch that the target says this function needs.
+free below the peak of `@main`'s tensors, so that a faster kernel costs no memory. Beyond that the arena may grow by a
+limited share, if the engine's model of time says that it is worth it. The declaration of a run-time function gets a
+workspace for the scratch that the target says this function needs.
 """
 
 from __future__ import annotations
@@ -37,8 +38,17 @@ DEFAULT_ALIGNMENT = 64
 _RUNTIME = "mlopt.runtime"
 """Attribute of a declaration: the run-time function that it stands for."""
 
+DEFAULT_GROWTH = 30
+"""Percent."""
+
 _STEPS = 4
-"""In how many steps workspaces give back what they took of the slack, if they fragment the arena."""
+"""In how many steps workspaces give back what they took of the slack, if they fragment the arena.
+
+And in how many steps the arena grows.
+"""
+
+_LEAST_GAIN = 0.25
+"""Percent of the time of all calls that every percent by which the arena grows must save."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +57,20 @@ class PlanWorkspacesPass(Pass):
 
     1. Allocations in a function become views of its workspace at constant offsets, packed by lifetime.
     2. The target's engine gets scratch behind them, sized by the slack under the peak of `@main`'s tensors.
+    3. Workspaces grow together, by a part of `growth`, where the modelled time that all calls save by it is worth it.
+
+    Option: `growth`: by how many percent, at most, scratch may make the arena larger than it must be.
     """
 
     name = "plan-workspaces"
     anchor: ClassVar[str | None] = "builtin.module"
 
+    growth: int = DEFAULT_GROWTH
+
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
+        if self.growth < 0:
+            raise PassFailure(f"the growth of the arena can't be negative, found {self.growth}")
         functions = {
             f.sym_name.data: f
             for f in op.ops
@@ -67,7 +84,7 @@ class PlanWorkspacesPass(Pass):
         for name, function in functions.items():
             if not _has_workspace(function):
                 needs[name] = _need(function, ctx.target, alignment)
-        sizes = _sizes(main, needs, alignment)
+        sizes = _Sizes(main, needs, alignment).choose(self.growth)
         for name, size in sizes.items():
             if size:
                 if functions[name].is_declaration:
@@ -104,7 +121,12 @@ def _need(function: func.FuncOp, target: Target | None, alignment: int) -> Scrat
         place_in(function, workspace, [(alloc, packed.offsets[buffer.id]) for alloc, buffer in buffers])
     scratch = ScratchNeed(0, 0) if target is None else target.scratch_need(function)
     minimum = align_up(scratch.minimum, alignment)
-    return ScratchNeed(own + minimum, own + max(minimum, align_up(scratch.preferred, alignment)))
+    time = scratch.nanoseconds
+    return ScratchNeed(
+        own + minimum,
+        own + max(minimum, align_up(scratch.preferred, alignment)),
+        None if time is None else lambda nbytes: time(nbytes - own),
+    )
 
 
 def _declare_workspace(declaration: func.FuncOp, size: int) -> None:
@@ -125,30 +147,75 @@ def _set_workspace(function: func.FuncOp, size: int) -> BlockArgument:
     return insert_argument(function, len(function.body.block.args), type, "ws", {WORKSPACE: UnitAttr()})
 
 
-def _sizes(main: func.FuncOp, needs: Mapping[str, ScratchNeed], alignment: int) -> dict[str, int]:
-    """The size of each function's workspace: what it may grow to without raising the peak, or the arena."""
-    liveness = Liveness(main)
-    tensors = [buffer for _, buffer in liveness.buffers(alignment)]
-    live = _live_bytes(tensors, liveness.moments)
-    calls = [
-        (op.callee.string_value(), liveness.moment(op))
-        for op in main.walk()
-        if isinstance(op, func.CallOp) and op.callee.string_value() in needs
-    ]
-    peak = max([*live, *(live[moment] + needs[name].minimum for name, moment in calls)], default=0)
-    grown = {name: need.preferred for name, need in needs.items()}
-    for name, moment in calls:
-        grown[name] = min(grown[name], (peak - live[moment]) // alignment * alignment)
-    least = {name: need.minimum for name, need in needs.items()}
-    goal = plan([*tensors, *_workspaces(calls, least, alignment)]).height
-    for step in range(_STEPS, 0, -1):
-        sizes = {
-            name: least[name] + (grown[name] - least[name]) * step // (_STEPS * alignment) * alignment
-            for name in needs
+class _Sizes:
+    """How large workspaces may be. `@main` and what its functions need do not change meanwhile."""
+
+    def __init__(self, main: func.FuncOp, needs: Mapping[str, ScratchNeed], alignment: int):
+        liveness = Liveness(main)
+        self._needs = needs
+        self._alignment = alignment
+        self._tensors = [buffer for _, buffer in liveness.buffers(alignment)]
+        self._live = _live_bytes(self._tensors, liveness.moments)
+        self._calls = [
+            (op.callee.string_value(), liveness.moment(op))
+            for op in main.walk()
+            if isinstance(op, func.CallOp) and op.callee.string_value() in needs
+        ]
+        self._least = {name: need.minimum for name, need in needs.items()}
+        self._peak = max(
+            [*self._live, *(self._live[moment] + needs[name].minimum for name, moment in self._calls)],
+            default=0,
+        )
+        self._goal = self._height(self._least)
+
+    def choose(self, growth: int) -> dict[str, int]:
+        """What fits below the peak, or below a peak up to `growth` percent higher where that is worth it.
+
+        Of all steps of growth the one is taken that saves the most time over the least that it must save.
+        """
+        best = self._below(0.0)
+        if all(
+            need.nanoseconds is None or best[name] >= need.preferred for name, need in self._needs.items()
+        ):
+            return best
+        before = self._time(best)
+        most = 0.0
+        for step in range(1, _STEPS + 1):
+            percent = growth * step / _STEPS
+            sizes = self._below(percent / 100)
+            gain = 100 * (1 - self._time(sizes) / before) - _LEAST_GAIN * percent if before else 0.0
+            if gain > most:
+                best, most = sizes, gain
+        return best
+
+    def _below(self, growth: float) -> dict[str, int]:
+        """The size of each function's workspace: what it may grow to without raising the peak, or the arena, more."""
+        peak, goal = int(self._peak * (1 + growth)), int(self._goal * (1 + growth))
+        grown = {name: need.preferred for name, need in self._needs.items()}
+        for name, moment in self._calls:
+            free = (peak - self._live[moment]) // self._alignment * self._alignment
+            grown[name] = min(grown[name], free)
+        for step in range(_STEPS, 0, -1):
+            sizes = {name: self._between(name, grown[name], step) for name in self._needs}
+            if self._height(sizes) <= goal:
+                return sizes
+        return self._least
+
+    def _between(self, name: str, most: int, step: int) -> int:
+        least = self._least[name]
+        return least + (most - least) * step // (_STEPS * self._alignment) * self._alignment
+
+    def _height(self, sizes: Mapping[str, int]) -> int:
+        return plan([*self._tensors, *_workspaces(self._calls, sizes, self._alignment)]).height
+
+    def _time(self, sizes: Mapping[str, int]) -> float:
+        """Nanoseconds of all calls, of functions whose time is known."""
+        times = {
+            name: need.nanoseconds(sizes[name])
+            for name, need in self._needs.items()
+            if need.nanoseconds is not None
         }
-        if plan([*tensors, *_workspaces(calls, sizes, alignment)]).height <= goal:
-            return sizes
-    return least
+        return sum(times.get(name, 0.0) for name, _ in self._calls)
 
 
 def _workspaces(calls: Sequence[tuple[str, int]], sizes: Mapping[str, int], alignment: int) -> list[Buffer]:

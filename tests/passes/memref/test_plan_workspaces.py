@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 
+from mlopt.diagnostics import PassFailure
 from mlopt.ir import ScratchNeed, make_context, print_module
+from mlopt.passes.memref.assign_buffers import AssignBuffersPass
+from mlopt.passes.memref.plan_workspaces import PlanWorkspacesPass
 from mlopt.passes.memref.summary import memory_summary
 from tests.memref_reference import run_memref
 from tests.passes.lowering import CONVERT, MEMREF_PASSES, lower
@@ -97,6 +101,50 @@ def test_a_minimum_that_does_not_fit_raises_the_peak_and_lets_others_grow() -> N
     summary = memory_summary(module)
     assert (summary.arena_bytes, summary.max_live_bytes, summary.workspace_bytes) == (2560, 2048, 512)
     assert summary.status == "optimal (max-live)"
+
+
+def faster_with(nbytes: int) -> ScratchNeed:
+    """Takes 1000 ns without scratch, and one less for every byte up to `nbytes`."""
+    return ScratchNeed(0, nbytes, lambda size: 1000.0 - min(size, nbytes))
+
+
+def grown(need: ScratchNeed, growth: int) -> ModuleOp:
+    """@f1 needs scratch, at the peak of 2048 bytes, and the arena may grow by `growth` percent."""
+    context = make_context()
+    context.target = FakeTarget({"f1": need})
+    module = lower(PEAK, CONVERT, context=context)
+    PlanWorkspacesPass(growth=growth).run(context, module)
+    AssignBuffersPass().run(context, module)
+    return module
+
+
+def test_the_arena_grows_where_that_saves_enough_time() -> None:
+    """@f1 stands at the peak of 2048; a growth of 32 percent is 655 bytes in four steps, and 640 is what fits.
+
+    A quarter of a percent of the time is the price of a percent of the arena: 8 for all of it. 500 bytes save half.
+    """
+    for growth, size in ((0, None), (32, 512), (16, 320)):
+        module = grown(faster_with(500), growth)
+        assert workspaces(module).get("f1") == size
+        summary = memory_summary(module)
+        assert summary.arena_bytes == 2048 + (size or 0)
+        assert summary.max_live_bytes == 2048
+        assert summary.arena_bytes <= 2048 * (100 + growth) // 100
+
+
+def test_the_arena_does_not_grow_for_little() -> None:
+    """60 of 1000 ns are 6 percent, but the step that has room for 64 bytes (8 percent) is worth it, not more."""
+    module = grown(faster_with(60), 32)
+    assert workspaces(module) == {"f1": 64}
+    slow = ScratchNeed(0, 640, lambda size: 100_000.0 - size)
+    module = grown(slow, 32)
+    assert workspaces(module) == {}
+    assert memory_summary(module).arena_bytes == 2048
+
+
+def test_a_negative_growth_is_refused() -> None:
+    with pytest.raises(PassFailure, match="the growth of the arena can't be negative, found -1"):
+        grown(ScratchNeed(0, 0), -1)
 
 
 def test_a_shared_function_takes_what_is_free_at_all_of_its_calls() -> None:
