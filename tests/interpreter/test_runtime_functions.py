@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mlopt.diagnostics import MloptError, RunError, UnsupportedError, VerifyFailure
-from mlopt.interpreter.runtime import FUNCTIONS, PREFIX, RUNTIME_FUNCTIONS
+from mlopt.interpreter.runtime import FUNCTIONS, PREFIX, RUNTIME_FUNCTIONS, Buffer
 from mlopt.interpreter.runtime.page import page
 from mlopt.interpreter.target import NumpyTarget
 from mlopt.ir import make_context, parse_module, print_module
@@ -23,6 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "run-time-functions.md"
 T = "memref<4xf32>"
 ATTRIBUTES = 'mlopt.runtime = "mlopt_rt_reversed", mlopt.written = array<i64: 1>, mlopt.parameters = {factor = 2 : i64}'
 X = np.array([1, 2, 3, 4], np.float32)
+RNG = np.random.default_rng(0)
 
 
 @pytest.fixture(autouse=True)
@@ -144,6 +147,64 @@ def test_an_error_of_the_run_has_the_place_of_the_call() -> None:
     with pytest.raises(RunError, match="the first element is 0") as error:
         load(text).run({"x": 0 * X, "z": X})
     assert error.value.place is not None and error.value.place.node == "node"
+
+
+LONG = RNG.permutation(1 << 18)
+LARGE: list[tuple[str, list[np.ndarray], list[np.ndarray], dict[str, Any]]] = [
+    ("det", [np.ones((64, 64, 64))], [np.ones(64)], {}),
+    *(
+        (
+            "scan",
+            [np.ones(shape, dtype)],
+            [np.ones(shape, dtype)],
+            {"axis": 0, "operation": "add", "reverse": True},
+        )
+        for shape in ((1 << 18,), (512, 512))
+        for dtype in (np.float32, np.float16, np.int64)
+    ),
+    *(
+        ("scatter_elements", [LONG[:, None], np.ones((1 << 18, 1))], [np.ones((1 << 18, 1))], parameters)
+        for parameters in ({"axis": 0, "reduction": "none"}, {"axis": 0, "reduction": "add"})
+    ),
+    *(
+        (
+            "scatter_nd",
+            [LONG.reshape(-1, 1) % width, np.ones((1 << 18, 2))],
+            [np.ones((width, 2))],
+            {"reduction": "max"},
+        )
+        for width in (1 << 18, 100)
+    ),
+    *(
+        ("top_k", [LONG.astype(dtype).reshape(shape)], [np.ones(k, dtype), np.ones(k, np.int64)], {"axis": 1})
+        for dtype in (np.float32, np.int32, np.int64)
+        for shape, k in (
+            ((64, 1 << 12), (64, 40)),
+            ((1 << 15, 8), (1 << 15, 2)),
+            ((1, 1 << 18), (1, 1 << 18)),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "reads", "writes", "parameters"),
+    LARGE,
+    ids=[f"{name}-{i}" for i, (name, *_) in enumerate(LARGE)],
+)
+def test_nothing_large_is_allocated_while_a_function_runs(
+    name: str, reads: list[np.ndarray], writes: list[np.ndarray], parameters: dict[str, Any]
+) -> None:
+    """All that grows with the operands is scratch: what numpy converts with is of fixed size, at most two times 64 KB."""
+    operands = [Buffer(array.shape, array.dtype) for array in (*reads, *writes)]
+    function = RUNTIME_FUNCTIONS[f"mlopt_rt_{name}"](operands, parameters)
+    scratch = [np.empty(buffer.shape, buffer.dtype) for buffer in function.scratch()]
+    function.run(reads, writes, scratch)
+    tracemalloc.start()
+    function.run(reads, writes, scratch)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 140_000 < max(array.nbytes for array in reads) / 3
 
 
 KERNEL = """

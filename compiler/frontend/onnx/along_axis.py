@@ -54,7 +54,7 @@ def _top_k(node: Node, k: int) -> Sequence[SSAValue]:
 def reverse_sequence(node: Node) -> SSAValue:
     """The first elements along the time axis in reverse order, as many as each batch entry says, gathered.
 
-    A length of less than 0, or of more than there are elements, is an index out of bounds.
+    Batch and time are one axis for that. A length below 0, or above the number of elements, is an index out of bounds.
     """
     batch_axis, time_axis = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch_axis, time_axis} != {0, 1} or node.rank_of(0) < 2:
@@ -65,18 +65,29 @@ def reverse_sequence(node: Node) -> SSAValue:
     batch, length = node.shape_of(0)[batch_axis], node.shape_of(0)[time_axis]
     if node.shape_of(1) != (batch,):
         raise node.error(f"expected {batch} sequence lengths, found {node.type_of(1)}")
-    steps = positions(node, length, 0)
-    lengths = node.add(graph.ReshapeOp(node.operand(1), [batch, 1])).result
+    by_time = time_axis == 0
+    steps = positions(node, length, 1 if by_time else 0)
+    batches = positions(node, batch, 0 if by_time else 1)
+    lengths = node.operand(1)
+    if not by_time:
+        lengths = node.add(graph.ReshapeOp(lengths, [batch, 1])).result
+    places = _reversed(node, steps, lengths)
+    stride, offset, other = (batch, batches, places) if by_time else (length, places, batches)
+    rows = node.add(graph.MulOp(other, node.constant(np.array(stride)))).result
+    rows = node.add(graph.AddOp(rows, offset)).result
+    wrong = [
+        node.add(graph.LessOp(lengths, node.constant(np.array(0)))).result,
+        node.add(graph.GreaterOp(lengths, node.constant(np.array(length)))).result,
+    ]
+    is_wrong = node.add(graph.OrOp(*wrong)).result
+    rows = node.add(graph.WhereOp(is_wrong, node.constant(np.array(batch * length)), rows)).result
+    merged = node.add(graph.ReshapeOp(node.operand(0), [batch * length, *node.shape_of(0)[2:]])).result
+    return node.add(graph.GatherOp(merged, rows, 0)).result
+
+
+def _reversed(node: Node, steps: SSAValue, lengths: SSAValue) -> SSAValue:
+    """For each step and length: which step comes there when so many are reversed."""
     last = node.add(graph.SubOp(lengths, node.constant(np.array(1)))).result
     reversed_steps = node.add(graph.SubOp(last, steps)).result
     is_reversed = node.add(graph.LessOp(steps, lengths)).result
-    places = node.add(graph.WhereOp(is_reversed, reversed_steps, steps)).result
-    negative = node.add(graph.LessOp(lengths, node.constant(np.array(0)))).result
-    places = node.add(graph.WhereOp(negative, node.constant(np.array(length)), places)).result
-    tuples = node.add(graph.ReshapeOp(places, [batch, length, 1])).result
-    swap = [1, 0, *range(2, node.rank_of(0))]
-    data = node.operand(0)
-    if time_axis == 0:
-        data = node.add(graph.TransposeOp(data, swap)).result
-    result = node.add(graph.GatherNdOp(data, tuples, batch_dims=1)).result
-    return node.add(graph.TransposeOp(result, swap)).result if time_axis == 0 else result
+    return node.add(graph.WhereOp(is_reversed, reversed_steps, steps)).result

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from mlopt.interpreter.runtime.base import Array, Buffer, RuntimeFunction
+
+_WIDE = 256
+"""From how many adjacent elements on whole slices are added: `accumulate` goes along the axis element by element."""
 
 _OPERATIONS: Mapping[str, np.ufunc] = {"add": np.add, "mul": np.multiply}
 
@@ -60,8 +64,14 @@ class Scan(RuntimeFunction):
         if self.flag("exclusive"):
             result[:1] = operation.identity
             source, result = source[:-1], result[1:]
-        if result.size:
+        if not result.size:
+            return
+        if prod(self.operands["source"].shape[self.integer("axis") + 1 :]) < _WIDE:
             operation.accumulate(source, axis=0, dtype=result.dtype, out=result)
+            return
+        np.copyto(result[0], source[0])
+        for i in range(1, len(source)):
+            operation(result[i - 1], source[i], out=result[i])
 
 
 def _is_narrow(dtype: np.dtype[np.generic]) -> bool:

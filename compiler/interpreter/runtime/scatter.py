@@ -23,7 +23,7 @@ _COMBINE: Mapping[str, np.ufunc] = {
 """Reduction → how an element and an update become the new element; `none` just writes."""
 
 _LONG_ROW = 16
-"""From how many elements on rows are combined one after the other rather than all by `ufunc.at`."""
+"""From how many elements on rows are combined one after the other, rather than columns by `ufunc.at`."""
 
 
 class _Scatter(RuntimeFunction):
@@ -41,20 +41,19 @@ class _Scatter(RuntimeFunction):
 
     def _write(self, data: Array, rows: Array, updates: Array) -> None:
         """Write or combine `updates[i]` into `data[rows[i]]`, in the order of `i`."""
-        reduction = self.text("reduction")
-        if reduction == "none":
-            data[rows] = updates
-            return
+        reduction, width = self.text("reduction"), data.shape[1]
         if self.flag("unsigned"):
             data, updates = data.view(f"u{data.itemsize}"), updates.view(f"u{data.itemsize}")
-        combine = _COMBINE[reduction]
-        if data.shape[1] == 1:
-            combine.at(data.reshape(-1), rows, updates.reshape(-1))
-        elif data.shape[1] < _LONG_ROW:
-            combine.at(data, rows, updates)
+        if reduction == "none":
+            if width == 1:
+                data, updates = data.reshape(-1), updates.reshape(-1)
+            data[rows] = updates
+        elif width < _LONG_ROW:
+            for column in range(width):
+                _COMBINE[reduction].at(data[:, column], rows, updates[:, column])
         else:
             for row, update in zip(rows.tolist(), updates, strict=True):
-                combine(data[row], update, out=data[row])
+                _COMBINE[reduction](data[row], update, out=data[row])
 
 
 class ScatterElements(_Scatter):
