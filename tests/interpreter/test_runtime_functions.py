@@ -155,7 +155,7 @@ LARGE: list[tuple[str, list[np.ndarray], list[np.ndarray], dict[str, Any]]] = [
     *(
         (
             "scan",
-            [np.ones(shape, dtype)],
+            [np.zeros(shape, dtype)],
             [np.ones(shape, dtype)],
             {"axis": 0, "operation": "add", "reverse": True},
         )
@@ -195,7 +195,7 @@ LARGE: list[tuple[str, list[np.ndarray], list[np.ndarray], dict[str, Any]]] = [
 def test_nothing_large_is_allocated_while_a_function_runs(
     name: str, reads: list[np.ndarray], writes: list[np.ndarray], parameters: dict[str, Any]
 ) -> None:
-    """All that grows with the operands is scratch: what numpy converts with is of fixed size, at most two times 64 KB."""
+    """All that grows with the operands is scratch; what numpy converts with is of fixed size, up to twice 64 KB."""
     operands = [Buffer(array.shape, array.dtype) for array in (*reads, *writes)]
     function = RUNTIME_FUNCTIONS[f"mlopt_rt_{name}"](operands, parameters)
     scratch = [np.empty(buffer.shape, buffer.dtype) for buffer in function.scratch()]
