@@ -9,6 +9,7 @@ from __future__ import annotations
 # Importing an operator family enters its exporters into the registry.
 from mlopt.export import along_axis as _along_axis
 from mlopt.export import binary as _binary
+from mlopt.export import bounded as _bounded
 from mlopt.export import constant as _constant
 from mlopt.export import contraction as _contraction
 from mlopt.export import indexing as _indexing
@@ -18,6 +19,7 @@ from mlopt.export import pooling as _pooling
 from mlopt.export import quantization as _quantization
 from mlopt.export import reduction as _reduction
 from mlopt.export import resize as _resize
+from mlopt.export import sampling as _sampling
 from mlopt.export import scatter as _scatter
 from mlopt.export import selection as _selection
 from mlopt.export import transposed as _transposed
@@ -28,6 +30,7 @@ from mlopt.export.files import check_onnx_path, save_onnx
 FAMILIES = (
     _along_axis,
     _binary,
+    _bounded,
     _constant,
     _contraction,
     _indexing,
@@ -37,6 +40,7 @@ FAMILIES = (
     _quantization,
     _reduction,
     _resize,
+    _sampling,
     _scatter,
     _selection,
     _transposed,

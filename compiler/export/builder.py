@@ -122,14 +122,36 @@ class Builder:
         attributes: Attributes = NONE,
     ) -> Value:
         """The output of an inner node; its elements are those of the first operand unless given."""
+        if element is None:
+            first = operands[0]
+            element = (self.values[first] if isinstance(first, SSAValue) else first).element
+        return self.parts(onnx_op, operands, [element], attributes)[0]
+
+    def parts(
+        self,
+        onnx_op: str,
+        operands: Sequence[SSAValue | Value],
+        elements: Sequence[Attribute],
+        attributes: Attributes = NONE,
+    ) -> list[Value]:
+        """The outputs of an inner node, of these element types."""
         inputs = [self.values[value] if isinstance(value, SSAValue) else value for value in operands]
         assert self.op is not None
-        base = self.values[self.op.results[0]].name
-        result = Value(
-            self.names.unique(f"{base}_{onnx_op.lower()}"), inputs[0].element if element is None else element
-        )
-        self._emit(onnx_op, inputs, [result], attributes, OPSET)
-        return result
+        name = f"{self.values[self.op.results[0]].name}_{onnx_op.lower()}"
+        results = [Value(self.names.unique(name), element) for element in elements]
+        self._emit(onnx_op, inputs, results, attributes, OPSET)
+        return results
+
+    def result(
+        self,
+        result: SSAValue,
+        onnx_op: str,
+        operands: Sequence[SSAValue | Value],
+        attributes: Attributes = NONE,
+    ) -> None:
+        """The node whose output is one of the results of the operation."""
+        inputs = [self.values[value] if isinstance(value, SSAValue) else value for value in operands]
+        self._emit(onnx_op, inputs, [self.values[result]], attributes, OPSET)
 
     def cast(self, value: SSAValue | Value, element: Attribute) -> Value:
         """The value in another element type; itself if it has that type."""
@@ -141,6 +163,13 @@ class Builder:
     def copy(self, value: Value, name: str) -> None:
         """A node that gives a value another name."""
         self._append("Identity", [value.name], [name], {})
+
+    def cut(self, value: Value, extent: Value, axis: int, name: str) -> None:
+        """Nodes that give the first `extent` elements of a value along an axis a name."""
+        end = self.names.unique(f"{name}_end")
+        self._append("Reshape", [extent.name, self.ints([1]).name], [end], NONE)
+        numbers = [self.ints([0]).name, end, self.ints([axis]).name]
+        self._append("Slice", [value.name, *numbers], [name], NONE)
 
     def numbers(self, array: np.ndarray, element: Attribute) -> Value:
         """An initializer with these elements; equal ones are one initializer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper
@@ -20,6 +20,7 @@ from mlopt.export.registry import EXPORTERS
 from mlopt.export.types import onnx_type, tensor_proto
 from mlopt.interface import argument_attributes, result_attributes
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
+from mlopt.ir.extents import Extent
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
@@ -87,8 +88,9 @@ class _GraphExport:
     def run(self) -> ExportedModel:
         block = self.main.body.block
         returned = block.last_op
-        outputs = returned.operands if isinstance(returned, ReturnOp) else ()
-        own = self._add_interface(block.args, list(outputs))
+        results = returned.operands if isinstance(returned, ReturnOp) else ()
+        outputs, extents = self._results(results)
+        own = self._add_interface(block.args, outputs, extents)
         for op in block.ops:
             if op is returned:
                 continue
@@ -103,18 +105,35 @@ class _GraphExport:
                 self._add_result(result, own)
             exporter(self.builder, op)
         self.builder.op = None
-        self._add_copies(outputs, own)
+        self._add_copies(outputs, extents)
         self.graph.node.extend(self.builder.nodes)
         return ExportedModel(self._model(), self.builder.initializers)
 
+    def _results(
+        self, results: Sequence[SSAValue]
+    ) -> tuple[dict[str, SSAValue], dict[str, tuple[int, SSAValue]]]:
+        """The outputs by name, and for those that are cut the axis and their extent along it."""
+        attributes = result_attributes(self.main)
+        outputs: dict[str, SSAValue] = {}
+        extents: dict[str, tuple[int, SSAValue]] = {}
+        for name, entry, value in zip(_names(attributes, "result"), attributes, results, strict=True):
+            extent = Extent.read(entry)
+            if extent is None:
+                outputs[name] = value
+            else:
+                extents[extent.of] = extent.axis, value
+        return outputs, extents
+
     def _add_interface(
-        self, arguments: Sequence[BlockArgument], outputs: Sequence[SSAValue]
+        self,
+        arguments: Sequence[BlockArgument],
+        outputs: Mapping[str, SSAValue],
+        extents: Mapping[str, tuple[int, SSAValue]],
     ) -> dict[SSAValue, str]:
         """Declare inputs and outputs; returns the results of operations that have the name of an output."""
         attributes = argument_attributes(self.main)
         inputs = dict(zip(_names(attributes, "arg"), arguments, strict=True))
-        names = _names(result_attributes(self.main), "result")
-        for name in (*inputs, *names):
+        for name in (*inputs, *outputs):
             if not name:
                 raise InputError(
                     "an input or output has an empty name, which ONNX takes for none",
@@ -128,13 +147,17 @@ class _GraphExport:
                 info.doc_string = "The model holds for one value of this input: it decided shapes."
             self.graph.input.append(info)
         own: dict[SSAValue, str] = {}
-        for name, value in zip(names, outputs, strict=True):
+        for name, value in outputs.items():
             if name in inputs and inputs[name] is not value:
                 raise InputError(
                     f'"{name}" is the name of an input and of another output, which ONNX can\'t have',
                     place=place_of_op(self.main),
                 )
-            self.graph.output.append(_value_info(name, value))
+            info = _value_info(name, value)
+            self.graph.output.append(info)
+            if name in extents:
+                info.type.tensor_type.shape.dim[extents[name][0]].dim_param = f"{name}_size"
+                continue
             if not isinstance(value, BlockArgument) and not isinstance(value.owner, graph.ConstantOp):
                 own.setdefault(value, name)
         return own
@@ -162,12 +185,17 @@ class _GraphExport:
             self.constants[key] = value
         self.builder.values[op.result] = self.constants[key]
 
-    def _add_copies(self, outputs: Sequence[SSAValue], own: dict[SSAValue, str]) -> None:
-        """Outputs that are inputs, constants, or the same as another output."""
-        for info, value in zip(self.graph.output, outputs, strict=True):
+    def _add_copies(
+        self, outputs: Mapping[str, SSAValue], extents: Mapping[str, tuple[int, SSAValue]]
+    ) -> None:
+        """Outputs that are cut; and those that are inputs, constants, or the same as another output."""
+        for name, value in outputs.items():
             source = self.builder.value(value)
-            if source.name != info.name:
-                self.builder.copy(source, info.name)
+            if name in extents:
+                axis, extent = extents[name]
+                self.builder.cut(source, self.builder.value(extent), axis, name)
+            elif source.name != name:
+                self.builder.copy(source, name)
 
     def _model(self) -> ModelProto:
         opset = helper.make_opsetid("", self.builder.opset)

@@ -100,6 +100,17 @@ CASES = {
     "shape and size": row_case("y = Shape(r) z = Size(r)", "y:i z:i"),
     "split": row_case("a, b = Split<axis=1>(r) y = Mul(a, b)"),
     "pad along another axis": row_case("s = Constant<value_ints=[0,1,0,2]>() y = Pad(r, s)"),
+    "pad behind the axis": row_case(
+        "s = Constant<value_ints=[0,0,2,1]>() v0 = Constant<value_float=3.0>() y = Pad(r, s, v0)"
+    ),
+    "pad before the axis": row_case("s = Constant<value_ints=[2,0,0,0]>() y = Pad(r, s)"),
+    "pad up to a size": row_case(
+        "s = Shape(p) a = Constant<value_ints=[8]>() d = Sub(a, s) z = Constant<value_ints=[0]>() "
+        "w0 = Concat<axis=0>(z, d) g = Gather<axis=0>(v, p) y = Pad(g, w0)"
+    ),
+    "pad by a computed width": row_case(
+        "s = Shape(p) z = Constant<value_ints=[0]>() w0 = Concat<axis=0>(z, s) y = Pad(v, w0)"
+    ),
     "concat along another axis": row_case("e = Exp(r) y = Concat<axis=1>(r, e)"),
     "concat along the axis": row_case("e = Exp(r) y = Concat<axis=0>(r, x, e)"),
     "concat behind a fixed part": row_case("y = Concat<axis=0>(x, r)"),
@@ -228,3 +239,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_an_operator_carries_the_size(name: str) -> None:
     assert_as_onnxruntime(model(*CASES[name]))
+
+
+REFUSED = {
+    "a fixed size beside it": row_case("y = Add(r, t)"),
+    "no rule": row_case("y = Hardmax<axis=0>(r)"),
+}

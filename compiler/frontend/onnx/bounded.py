@@ -174,6 +174,10 @@ def positions(node: Node, value: SSAValue, axis: int) -> SSAValue:
 def masked(node: Node, value: SSAValue, axis: int, extent: SSAValue, fill: float) -> SSAValue:
     """The value with a number in place of what is behind the extent."""
     inside = node.add(graph.LessOp(positions(node, value, axis), extent)).result
+    if is_bool(tensor_type(value.type).element_type):
+        if not fill:
+            return node.add(graph.AndOp(inside, value)).result
+        return node.add(graph.OrOp(node.add(graph.NotOp(inside)).result, value)).result
     number = node.constant(np.array(fill).astype(to_numpy_dtype(tensor_type(value.type).element_type)))
     return node.add(graph.WhereOp(inside, value, number)).result
 
@@ -374,34 +378,6 @@ def _split(node: Node, function: ImportFunction) -> Results:
     if node.integer("axis", 0) % len(shape_of(value)) == bound.axis:
         raise refusal(node, "which is split")
     return marked(node, function(node), bound.axis, bound.extent)
-
-
-@carries("Pad")
-def _pad(node: Node, function: ImportFunction) -> Results:
-    """Along other axes."""
-    value, bound = only(node, 0)
-    result = function(node)
-    assert isinstance(result, SSAValue)
-    rank = len(shape_of(value))
-    widths = _pad_widths(node)
-    axes = None if node.opset < 18 else node.optional_ints(3, "axes")
-    padded = [axis % rank for axis in (range(rank) if axes is None else axes)]
-    if any(
-        width
-        for axis, *pair in zip(padded, *_halves(widths), strict=True)
-        if axis == bound.axis
-        for width in pair
-    ):
-        raise refusal(node, "which is padded")
-    return marked(node, result, bound.axis, bound.extent)
-
-
-def _pad_widths(node: Node) -> list[int]:
-    return node.integers("pads") or [] if node.opset < 11 else node.known_ints(1, "pads")
-
-
-def _halves(widths: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-    return widths[: len(widths) // 2], widths[len(widths) // 2 :]
 
 
 @carries("Concat")

@@ -240,6 +240,46 @@ def _no_reshape(node: Node, bound: Bound | None) -> Exception:
     return refusal(node, "which does not stay one axis in the new shape", 0)
 
 
+# Pad
+
+
+@carries("Pad", sizes=(1,))
+def _pad(node: Node, function: ImportFunction) -> Results:
+    """Along other axes; or with a constant behind the bounded axis; or of a computed width behind one."""
+    value, shape = node.operand(0), node.shape_of(0)
+    bound, rank = node.bound_of(value), len(shape)
+    widths: list[Size] = (
+        [*(node.integers("pads") or [])] if node.opset < 11 else elements(node, node.operand(1))
+    )
+    axes = None if node.opset < 18 else node.optional_ints(3, "axes")
+    padded = [axis % rank for axis in (range(rank) if axes is None else axes)]
+    if len(widths) != 2 * len(padded):
+        raise node.error(f"expected {2 * len(padded)} pads, found {len(widths)}")
+    pairs = dict(zip(padded, zip(widths[: len(padded)], widths[len(padded) :], strict=True), strict=True))
+    computed = {axis for axis, pair in pairs.items() if not all(isinstance(width, int) for width in pair)}
+    own = {axis for axis in range(rank) if bound is not None and bound.axis == axis}
+    changed = {axis for axis in own if pairs.get(axis, (0, 0)) != (0, 0)}
+    if not computed | changed and bound is not None:
+        return marked(node, function(node), bound.axis, bound.extent)
+    if len(computed | own) > 1 or node.opset < 11:
+        raise refusal(node, "and is padded along another one by widths that are computed at run time", 0)
+    (axis,) = computed | changed
+    low, high = pairs[axis]
+    if not isinstance(low, int) or low < 0 or node.string("mode", "constant") != "constant":
+        raise refusal(node, "which is padded otherwise than with a constant behind it", 0)
+    sizes = Sizes(node)
+    extent: Size = shape[axis] if bound is None else bound.extent
+    dimensions = _dimensions(node, [sizes.add(sizes.add(extent, high), low)], "padded size")
+    if bound is not None:
+        fill = np.zeros(1) if node.optional(2) is None else node.known(2, "constant_value")
+        value = masked(node, value, axis, bound.extent, float(fill.reshape(-1)[0]))
+    pairs[axis] = low, dimensions.shape[0] - low - shape[axis]
+    pads = np.array([[pair[end] for pair in pairs.values()] for end in (0, 1)], np.int64).reshape(-1)
+    result = function(node.with_operands({0: value, 1: node.constant(pads)}))
+    assert isinstance(result, SSAValue)
+    return result if dimensions.extent is None else node.bounded(result, axis, dimensions.extent)
+
+
 # Expand, Tile, ConstantOfShape, Range, TopK
 
 

@@ -53,6 +53,8 @@ class Sizes:
             return a + b
         if a == 0 or b == 0:
             return b if a == 0 else a
+        if not isinstance(b, int) and isinstance(b.owner, graph.SubOp) and same(b.owner.rhs, a):
+            return elements(self._node, b.owner.lhs)[0]
         return self._node.add(graph.AddOp(self.value(a), self.value(b))).result
 
     def sub(self, a: Size, b: Size) -> Size:
@@ -113,6 +115,10 @@ class Sizes:
         return self._node.add(graph.RequireEqualOp(self.value(a), self.value(b))).result
 
 
+_MAX_ELEMENTS = 16
+"""Numbers of a vector that are computed one by one."""
+
+
 # What a value is made of
 
 
@@ -159,8 +165,35 @@ def _parts(node: Node, value: SSAValue) -> list[Size] | None:
             if any(not -len(whole) <= index < len(whole) for index in at.reshape(-1)):
                 return None
             return [whole[int(index)] for index in at.reshape(-1)]
+        case graph.AddOp() | graph.SubOp() | graph.MulOp() if _element(value) == i64:
+            return _arithmetic(node, op, prod(shape_of(value)))
         case _:
             return None
+
+
+def _arithmetic(node: Node, op: graph.AddOp | graph.SubOp | graph.MulOp, count: int) -> list[Size] | None:
+    """Sums, differences and multiples, number by number."""
+    if count > _MAX_ELEMENTS or max(len(shape_of(operand)) for operand in op.operands) > 1:
+        return None
+    pairs = zip(*(_repeated(elements(node, operand), count) for operand in op.operands), strict=True)
+    sizes, found = Sizes(node), list[Size]()
+    for a, b in pairs:
+        match op:
+            case graph.AddOp():
+                found.append(sizes.add(a, b))
+            case graph.SubOp():
+                found.append(sizes.sub(a, b))
+            case _:
+                if not isinstance(a, int) and not isinstance(b, int):
+                    return None
+                found.append(sizes.mul(a, b) if isinstance(b, int) else sizes.mul(b, int(a)))
+    limits = np.iinfo(np.int64)
+    wraps = any(isinstance(number, int) and not limits.min <= number <= limits.max for number in found)
+    return None if wraps else found
+
+
+def _repeated(numbers: list[Size], count: int) -> list[Size]:
+    return numbers * count if len(numbers) == 1 else numbers
 
 
 def _element(value: SSAValue) -> Attribute:
