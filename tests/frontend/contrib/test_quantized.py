@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import AttributeProto, TensorProto
 
 import mlopt
 from tests.frontend.all_levels import check_all_levels
 from tests.frontend.contrib.support import RANDOM, agree, floats, node_model, refusal, result
-from tests.frontend.onnx_models import run_mlopt, run_onnxruntime
+from tests.frontend.onnx_models import assert_close, run_mlopt, run_onnxruntime
 from tests.onnx_oracle import run_model
 
 
@@ -131,24 +131,23 @@ def test_as_onnxruntime(op_type: str, inputs: Sequence[Any], attributes: dict[st
 
 
 @pytest.mark.parametrize(("opset", "axis"), [(13, -1), (13, 0), (12, 1), (11, 2)])
-def test_softmax_within_one_of_onnxruntime(opset: int, axis: int):
-    """onnxruntime sums powers from a table that it has rounded."""
-    x = numbers(np.uint8, 3, 4, 5)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_softmax(opset: int, axis: int, dtype: Any):
+    """`opset` is an attribute: the version of the Softmax that it was."""
+    x, lowest = numbers(dtype, 3, 4, 5), np.array(np.iinfo(dtype).min, dtype)
     proto, given = node_model(
-        "QLinearSoftmax", x, f32(0.05), np.uint8(99), f32(1 / 256), np.uint8(0), opset=opset, axis=axis
+        "QLinearSoftmax", x, f32(0.05), np.array(9, dtype), f32(1 / 256), lowest, axis=axis
     )
-    proto.graph.node[0].attribute.add(name="opset", type=2, i=opset)
-    got, want = run_mlopt(proto, given)["y"], run_onnxruntime(proto, given)["y"]
-    assert got.dtype == np.uint8
-    assert np.abs(got.astype(int) - want).max() <= 1
+    proto.graph.node[0].attribute.add(name="opset", type=AttributeProto.INT, i=opset)
+    assert_close(run_mlopt(proto, given), run_onnxruntime(proto, given))
 
 
 def test_softmax_by_hand():
-    """Powers of 2 to 1: a third and two thirds of 255."""
+    """Powers of 2: one and two thirds of 1 / 0.0053 = 188.68; onnxruntime takes 188 for that, and gives 125."""
     x = np.array([[0, 1], [1, 0]], np.uint8)
-    proto, given = node_model("QLinearSoftmax", x, f32(np.log(2)), np.uint8(0), f32(1 / 255), np.uint8(0))
-    proto.graph.node[0].attribute.add(name="opset", type=2, i=13)
-    np.testing.assert_array_equal(run_mlopt(proto, given)["y"], [[85, 170], [170, 85]])
+    proto, given = node_model("QLinearSoftmax", x, f32(np.log(2)), np.uint8(0), f32(0.0053), np.uint8(0))
+    proto.graph.node[0].attribute.add(name="opset", type=AttributeProto.INT, i=13)
+    np.testing.assert_array_equal(run_mlopt(proto, given)["y"], [[63, 126], [126, 63]])
 
 
 def test_zero_points_that_are_left_out_by_hand():
