@@ -35,6 +35,7 @@ from mlopt.passes.pipelines import (
     phase_passes,
 )
 from mlopt.passmanager import Instrumentation, Pass, PassManager, PassResult, Pipeline, parse_pipeline
+from mlopt.save import used_weights
 from mlopt.weights import WeightStore
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 ELIDE_LARGER_THAN = 64
 """Dense constants of more elements are elided in the text handed to people."""
+
+TEXT_SOURCE = "<text>"
+"""The source of a model that is given as text."""
 
 _WRAPPED = re.compile(r"\s*(builtin\.module|any)\s*\(")
 
@@ -79,6 +83,30 @@ class Compilation:
         return print_module(self.levels[level], elide_larger_than=ELIDE_LARGER_THAN)
 
 
+def require_weights(compilation: Compilation) -> None:
+    """Raise `InputError` if the module names a weight that is not there: the message says where it was looked for.
+
+    For those who need the numbers. Passes and plans do without them.
+    """
+    missing = [name for name in used_weights(compilation.module) if name not in compilation.ctx.weights]
+    if not missing:
+        return
+    source, given = compilation.source, compilation.options.weights
+    what = f'weight "{missing[0]}"' + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else "")
+    option = "--weights FILE (in Python, CompileOptions(weights=FILE))"
+    if source == TEXT_SOURCE and given is None:
+        raise InputError(f"there is no {what}: give the file with {option}", place=Place(source))
+    beside = Path(source).with_suffix(".safetensors")
+    file = given if given is not None else beside
+    if file.exists():
+        message = f"there is no {what}, which {source} names: give another file with {option}"
+        raise InputError(message, place=Place(str(file)))
+    message = (
+        f"there is no {what}: expected the file {beside.name} beside the model, or another one with {option}"
+    )
+    raise InputError(message, place=Place(source))
+
+
 def load_model(
     model: str | Path | ModelProto,
     options: CompileOptions,
@@ -94,7 +122,7 @@ def load_model(
     ctx = make_context()
     attach_engine(ctx)
     if is_text(model):
-        source = "<text>"
+        source = TEXT_SOURCE
         module = _parse(model, ctx, source, options, options.weights)
     elif isinstance(model, str | Path) and Path(model).suffix == ".mlir":
         source = str(model)

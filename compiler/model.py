@@ -21,6 +21,7 @@ from mlopt.options import CompileOptions
 from mlopt.passes.memref.summary import MemorySummary, memory_summary
 from mlopt.passes.pipelines import Level
 from mlopt.report import build_report
+from mlopt.running import load_executable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -53,9 +54,7 @@ class Model:
         self._options = options
         self._lock = threading.Lock()
         self._versions: OrderedDict[_Key, _Version] = OrderedDict()
-        self._current = self._add_version(
-            _Version(load_model(source, options, inputs=inputs), options.poison)
-        )
+        self._current = self._add_version(_Version(load_model(source, options, inputs=inputs)))
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -123,7 +122,7 @@ class Model:
         if not self._can_specialise(inputs):
             return self._current
         options = replace(self._options, dims={})
-        return self._add_version(_Version(load_model(self._source, options, inputs=inputs), options.poison))
+        return self._add_version(_Version(load_model(self._source, options, inputs=inputs)))
 
     def _can_specialise(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Whether only extents, deciding values and inputs with a value of their own differ from what is compiled.
@@ -165,11 +164,10 @@ class Model:
 class _Version:
     """One compilation for given shapes, loaded into the engine."""
 
-    def __init__(self, compilation: Compilation, poison: bool):
+    def __init__(self, compilation: Compilation):
         self.compilation = compile_model(compilation)
-        start = time.perf_counter()
-        self.executable = Executable(compilation.module, compilation.ctx.weights, poison=poison)
-        self.load_seconds = time.perf_counter() - start
+        loaded = load_executable(self.compilation)
+        self.executable, self.load_seconds = loaded.executable, loaded.seconds
         self.run_seconds: float | None = None
         values = {name: value.tobytes() for name, value in self.executable.required_values.items()}
         self.key: _Key = (

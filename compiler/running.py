@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlopt.arrays import random_array
-from mlopt.compilation import Compilation
+from mlopt.compilation import Compilation, require_weights
 from mlopt.interpreter.memref import Executable
 
 SEED = 0
@@ -33,8 +33,9 @@ class RunResult:
 
 
 def load_executable(compilation: Compilation) -> Loaded:
-    """Load a compiled module into the numpy engine."""
+    """Load a compiled module into the numpy engine; `InputError` if it names a weight that is not there."""
     start = time.perf_counter()
+    require_weights(compilation)
     executable = Executable(compilation.module, compilation.ctx.weights, poison=compilation.options.poison)
     return Loaded(executable, time.perf_counter() - start)
 

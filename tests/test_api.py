@@ -15,6 +15,7 @@ import mlopt
 import mlopt.model
 from mlopt.cli.main import main
 from mlopt.compilation import load_model
+from mlopt.ir.printer import print_module
 from mlopt.passes.pipelines import Level
 from mlopt.save import save_model
 from tests.small_models import batch_of, classifier, classify
@@ -66,6 +67,14 @@ def test_from_text(path: Path, level: str) -> None:
     weights = mlopt.CompileOptions(weights=path.with_name("c.safetensors"))
     assert_classifies(mlopt.compile(text, options=weights))
     assert_classifies(mlopt.compile(path.with_name("c.mlir")))
+
+
+def test_text_whose_weights_are_not_given() -> None:
+    text = load_model(classifier(), mlopt.CompileOptions(dims={"batch": 5}))
+    with pytest.raises(
+        mlopt.InputError, match=r'no weight "A" .*: give the file with .*CompileOptions\(weights=FILE\)'
+    ):
+        mlopt.compile(print_module(text.module))
 
 
 def test_text_without_weights() -> None:

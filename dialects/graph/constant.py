@@ -107,7 +107,8 @@ class ConstantOp(GraphOp):
                 raise VerifyException(f"expected {prod(result.get_shape())} elements, found {len(dense)}")
         elif isinstance(self.value, DenseResourceAttr):
             raise VerifyException(
-                f"the text has no data for dense_resource<{self.value.resource_handle.data}>"
+                f"the text has no data for dense_resource<{self.value.resource_handle.data}>: "
+                "print it without --mlir-elide-elementsattrs-if-larger"
             )
         elif not isinstance(self.value, WeightAttr):
             raise VerifyException(f'expected dense<...> or #mlopt.weight<"...">, found {self.value}')

@@ -1,5 +1,6 @@
 // RUN: mlopt-opt %s --fold-constants | filecheck %s
 // RUN: mlopt-opt %s --fold-constants='max-growth=100000' | filecheck %s --check-prefix=GROW
+// RUN: mlopt-opt %s --fold-constants --fold-constants --verify-diagnostics
 
 // Shape arithmetic folds away: here what a reshape computes from a shape.
 // CHECK-LABEL: @shape_arithmetic
@@ -72,13 +73,18 @@ func.func @growth() -> tensor<200x100xf32> {
   func.return %big : tensor<200x100xf32>
 }
 
-// A constant without its weights in the store is not known.
+// A constant without its weights in the store is not known, of which the user is warned once.
 // CHECK-LABEL: @weight_not_in_the_store
 // CHECK: graph.relu
-func.func @weight_not_in_the_store() -> tensor<100xf32> {
+// CHECK: graph.exp
+func.func @weight_not_in_the_store(%x: tensor<100xf32>) -> tensor<100xf32> {
   %w = graph.constant #mlopt.weight<"nowhere"> : tensor<100xf32>
+  %z = graph.add %x, %w : (tensor<100xf32>, tensor<100xf32>) -> tensor<100xf32>
+  // expected-warning @below {{constants are not folded: there is no weight "nowhere"; give the weights with --weights FILE}}
   %y = graph.relu %w : tensor<100xf32>
-  func.return %y : tensor<100xf32>
+  %e = graph.exp %y : tensor<100xf32>
+  %s = graph.add %e, %z : (tensor<100xf32>, tensor<100xf32>) -> tensor<100xf32>
+  func.return %s : tensor<100xf32>
 }
 
 // Regular indices: a row, every second one backwards, and a grid, as an attention mask is read.

@@ -15,12 +15,15 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import INTEGER, tensor_type
+from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import MAX_DENSE_ELEMENTS, constant_array, to_numpy_dtype
 from mlopt.ir.names import copy_name
 from mlopt.passes.graph.constant_indices import Gather, require_within, simplify_gather
 from mlopt.passes.graph.constants import constant_of, make_constant, name_of
 from mlopt.passmanager.base import Pass
+
+_NOT_FOLDED = "constants are not folded"
 
 FLOOR_BYTES = 64 * 1024
 """A result of at most this many bytes is folded, however small its operands are."""
@@ -39,7 +42,8 @@ class FoldConstantsPass(Pass):
 
     Not folded: a result of more than 64 KiB and of more than `max-growth` times the bytes of the operands; a reshape,
     transpose or expand of a weight, which costs nothing at kernel level (what uses it is folded all the same); integer
-    division by zero; what has no result.
+    division by zero; what has no result; what is computed from weights that are not in the store, of which the user is
+    warned once.
     """
 
     name = "fold-constants"
@@ -60,6 +64,8 @@ class _Folder:
         self.pass_name = pass_name
         self.max_growth = max_growth
         self.known: dict[SSAValue, np.ndarray] = {}
+        self.absent: dict[SSAValue, str] = {}
+        """Constants whose weights are not in the store, and what is computed from them; the name of such a weight."""
 
     def run(self, root: Operation) -> bool:
         changed = False
@@ -68,6 +74,8 @@ class _Folder:
                 array = constant_of(op, self.ctx)
                 if array is not None:
                     self.known[op.result] = array
+                elif isinstance(op.value, WeightAttr):
+                    self.absent[op.result] = op.value.weight.data
             elif isinstance(op, graph.GraphOp):
                 changed |= self._visit(op)
         return changed
@@ -80,6 +88,7 @@ class _Folder:
         if isinstance(op, graph.GatherOp | graph.GatherNdOp) and op.input not in self.known:
             return self._simplify_gather(op)
         if not all(operand in self.known for operand in op.operands):
+            self._note_absent(op)
             return False
         results = self._evaluate(op, [self.known[operand] for operand in op.operands])
         if results is None:
@@ -106,6 +115,20 @@ class _Folder:
             why = error.message if isinstance(error, MloptError) else str(error)
             self._keep(op, "no-result", f"it can't be evaluated: {why}")
             return None
+
+    def _note_absent(self, op: graph.GraphOp) -> None:
+        """Warn, the first time, of an operation that is kept for no other reason than that weights are not there."""
+        absent = [self.absent[operand] for operand in op.operands if operand in self.absent]
+        if not absent or not all(operand in self.known or operand in self.absent for operand in op.operands):
+            return
+        self.absent.update(dict.fromkeys(op.results, absent[0]))
+        warned = any(warning.message.startswith(_NOT_FOLDED) for warning in self.ctx.warnings)
+        if not warned and not _is_free_movement(op):
+            self.ctx.warn(
+                f'{_NOT_FOLDED}: there is no weight "{absent[0]}"; give the weights with --weights FILE, or as '
+                "STEM.safetensors beside the model",
+                op,
+            )
 
     def _keep(self, op: graph.GraphOp, reason: str, sentence: str) -> None:
         self.ctx.count(self.pass_name, f"not-folded-{reason}")

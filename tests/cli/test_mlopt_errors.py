@@ -249,12 +249,38 @@ def test_a_configuration_that_is_no_text(mlopt: Command) -> None:
 # Weights
 
 
+@pytest.mark.parametrize("command", ["compile", "export", "check", "bench"])
+def test_whatever_needs_the_weights_says_which_file(mlopt: Command, command: str) -> None:
+    """And what does not need them, such as the memory plan, does without."""
+    mlopt("import", "m.onnx", "--dim", "batch=5", "-o", "c.mlir")
+    Path("c.safetensors").unlink()
+    output = {"compile": ["-o", "d.mlir"], "export": ["-o", "d.onnx"]}.get(command, [])
+    done = mlopt(command, "c.mlir", *output)
+    assert done.code == 1
+    assert "expected the file c.safetensors beside the model" in done.err + done.out
+    assert "d.mlir" not in files() and "d.onnx" not in files()
+    assert mlopt("memory", "c.mlir").code == 0
+
+
+def test_weights_of_another_model(mlopt: Command) -> None:
+    mlopt("compile", "m.onnx", "--dim", "batch=5", "-o", "c.mlir")
+    save_file({"Z": np.zeros(3, np.float32)}, "c.safetensors")
+    done = mlopt("run", "c.mlir", "--inputs", "io.npz")
+    assert_refused(
+        done,
+        'c.safetensors: error: there is no weight "A" (and 2 more), which c.mlir names: give another file',
+    )
+
+
 def test_missing_weights(mlopt: Command) -> None:
     mlopt("compile", "m.onnx", "--dim", "batch=5", "-o", "c.mlir")
     Path("c.safetensors").unlink()
     done = mlopt("run", "c.mlir", "--inputs", "io.npz")
-    assert_refused(done, "c.mlir:")
-    assert 'there is no weight "A"' in done.err
+    assert_refused(
+        done,
+        'c.mlir: error: there is no weight "A" (and 2 more): expected the file c.safetensors beside the model, '
+        "or another one with --weights FILE",
+    )
     done = mlopt("run", "c.mlir", "--inputs", "io.npz", "--weights", "none.safetensors")
     assert_refused(
         done, "none.safetensors: error: expected a safetensors file with the weights, found no such file"

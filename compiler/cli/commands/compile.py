@@ -39,7 +39,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """`mlopt compile`."""
-    from mlopt.compilation import load_model
+    from mlopt.compilation import load_model, require_weights
     from mlopt.files import check_writable
     from mlopt.save import check_model_path, save_model
 
@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress(f"loading {arguments.model}"):
         compilation = load_model(arguments.model, options)
     compile_with_progress(arguments, compilation, arguments.to)
+    require_weights(compilation)
     save_model(compilation.module, compilation.ctx.weights, arguments.output)
     say(arguments, f"wrote {arguments.output}")
     finish(arguments, compilation, None, {})

@@ -39,7 +39,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """`mlopt export`."""
-    from mlopt.compilation import load_model
+    from mlopt.compilation import load_model, require_weights
     from mlopt.diagnostics import Diagnostic, Place, Severity, print_diagnostic
     from mlopt.export import bound_inputs, check_onnx_path, save_onnx
     from mlopt.files import check_writable
@@ -51,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress(f"loading {arguments.model}"):
         compilation = load_model(arguments.model, options)
     compile_with_progress(arguments, compilation, "graph")
+    require_weights(compilation)
     for name in bound_inputs(compilation.module):
         message = f'input "{name}" decided shapes, and ONNX can\'t say so: what was written holds for its value only'
         print_diagnostic(Diagnostic(Severity.WARNING, message, Place(str(arguments.output))))
