@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     StridedLayoutAttr,
     StringAttr,
     TensorType,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
@@ -124,9 +125,7 @@ def _check_extents(
             continue
         extent = Extent.read(attributes)
         whole = None if extent is None else outputs.pop(extent.of, None)
-        is_number = (
-            isinstance(type_, TensorType | MemRefType) and not type_.get_shape() and _bits(type_) == 64
-        )
+        is_number = type_ in (TensorType(i64, []), MemRefType(i64, []))
         if extent is None or not isinstance(whole, TensorType | MemRefType) or not is_number:
             raise InputError(
                 f"expected an i64 that is the extent {{of = OUTPUT, axis = N}} of an output, found {type_} with "
