@@ -235,6 +235,7 @@ NORMALIZATIONS = [
     case("LRN", IMAGE, size=5, alpha=0.5, beta=0.5, bias=2.0),
     *(case("LpNormalization", X, p=p, axis=axis) for p in (1, 2) for axis in (-1, 0)),
     case("LpNormalization", np.array([[0, 0], [3, -4]], np.float32)),
+    case("Attention", *(floats(1, 2, length, 8) for length in (3, 5, 5)), opset=23),
     case("LayerNormalization", X, floats(4), floats(4, seed=1)),
     case("LayerNormalization", X, floats(3, 4), axis=1, epsilon=1e-3),
     *(case(op, X, floats(4), opset=12) for op in ("LayerNormalization", "SimplifiedLayerNormalization")),

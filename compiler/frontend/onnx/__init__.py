@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 # Importing an operator family enters its functions into the registry.
 from mlopt.frontend.onnx import along_axis as _along_axis
+from mlopt.frontend.onnx import attention as _attention
 from mlopt.frontend.onnx import bounded_axes as _bounded_axes
 from mlopt.frontend.onnx import bounded_sizes as _bounded_sizes
 from mlopt.frontend.onnx import contrib as _contrib
@@ -48,6 +49,7 @@ from mlopt.ir.context import CompilerContext
 
 FAMILIES = (
     _along_axis,
+    _attention,
     _contrib,
     _control_flow,
     _convolution,
