@@ -10,9 +10,20 @@ from __future__ import annotations
 from mlopt.frontend.onnx.contrib import activations as _activations
 from mlopt.frontend.onnx.contrib import attention as _attention
 from mlopt.frontend.onnx.contrib import embedding as _embedding
+from mlopt.frontend.onnx.contrib import grouped_attention as _grouped_attention
 from mlopt.frontend.onnx.contrib import normalization as _normalization
 from mlopt.frontend.onnx.contrib import products as _products
 from mlopt.frontend.onnx.contrib import quantized as _quantized
+from mlopt.frontend.onnx.contrib import rotary as _rotary
 
-FAMILIES = (_activations, _attention, _embedding, _normalization, _products, _quantized)
+FAMILIES = (
+    _activations,
+    _attention,
+    _embedding,
+    _grouped_attention,
+    _normalization,
+    _products,
+    _quantized,
+    _rotary,
+)
 """The modules with import functions."""

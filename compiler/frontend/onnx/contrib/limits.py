@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx import AttributeProto, NodeProto
+from onnx import NodeProto, helper
 
 from mlopt.frontend.onnx.registry import Limit
 
@@ -13,7 +13,7 @@ MICROSOFT = "com.microsoft"
 
 def without(
     *,
-    attributes: Mapping[str, int | str] | None = None,
+    attributes: Mapping[str, int | float | str] | None = None,
     inputs: Mapping[int, str] | None = None,
     outputs: Mapping[int, str] | None = None,
 ) -> Limit:
@@ -25,7 +25,8 @@ def without(
     def limit(node: NodeProto) -> str | None:
         for attribute in node.attribute:
             supported = (attributes or {}).get(attribute.name)
-            found = attribute.s.decode() if attribute.type == AttributeProto.STRING else attribute.i
+            value = helper.get_attribute_value(attribute)
+            found = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
             if supported is not None and found != supported:
                 return f"with {attribute.name} = {found}"
         for given, names in ((node.input, inputs or {}), (node.output, outputs or {})):
