@@ -154,11 +154,14 @@ class _GraphExport:
                     place=place_of_op(self.main),
                 )
             info = _value_info(name, value)
-            self.graph.output.append(info)
             if name in extents:
                 info.type.tensor_type.shape.dim[extents[name][0]].dim_param = f"{name}_size"
-                continue
-            if not isinstance(value, BlockArgument) and not isinstance(value.owner, graph.ConstantOp):
+            self.graph.output.append(info)
+            if (
+                name not in extents
+                and not isinstance(value, BlockArgument)
+                and not isinstance(value.owner, graph.ConstantOp)
+            ):
                 own.setdefault(value, name)
         return own
 

@@ -32,6 +32,8 @@ ABOVE = np.abs(X) + 1
 SPECIAL = np.array([[0.0, -0.0, 1.5], [np.inf, -np.inf, np.nan]], np.float32)
 IMAGE = RNG.standard_normal((1, 4, 7, 6)).astype(np.float32)
 SIGNED, UNSIGNED = (np.int8, np.int16, np.int32, np.int64), (np.uint8, np.uint16, np.uint32, np.uint64)
+BOXES = np.array([[[0, 0, 1, 1], [1, 1.1, 0, 0.1], [0, 3, 1, 4], [0, 0.6, 1, 1.6]]], np.float32)
+SCORES = np.array([[[0.9, 0.75, 0.6, 0.95], [0.3, 0.3, 0.7, -1.0]]], np.float32)
 BOOLS = (np.array([True, False, True, False]), np.array([True, True, False, False]))
 
 
@@ -125,6 +127,13 @@ CASES = [
     case(graph.CumProdOp, X, axis=1, exclusive=True),
     case(graph.TopKOp, X, axis=1, k=2),
     case(graph.TopKOp, X.astype(np.int16), axis=0, k=1, smallest=True),
+    case(graph.NonZeroOp, SPECIAL),
+    case(graph.UniqueOp, SPECIAL[:1].round()),
+    case(graph.UniqueOp, ints(np.int64, 3, 1, 3, 2, 1), in_order=True),
+    case(graph.UniqueOp, ints(np.int64, 1, 0, 1, 0, 2, 2).reshape(3, 2), axis=0),
+    case(graph.NonMaxSuppressionOp, BOXES, SCORES, np.array(9), np.float32(0.5), np.float32(0.2), most=3),
+    case(graph.NonMaxSuppressionOp, BOXES, SCORES, np.array(9), np.float32(0.5), most=1, center=True),
+    case(graph.RequireEqualOp, np.array(3), np.array(3)),
     case(graph.DetOp, IMAGE[..., :6, :]),
     case(graph.ReshapeOp, X, shape=[3, 1, 2]),
     case(graph.ReshapeOp, X[:0], shape=[3, 0]),

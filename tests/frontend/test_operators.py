@@ -333,6 +333,26 @@ INDEXING = [
 ]
 """More of scatters and of what follows is in `test_scatter.py` and `test_along_axis.py`."""
 
+BOXES = np.array([[0, 0, 1, 1], [1, 1.1, 0, 0.1], [0, 3, 1, 4], [0, 0.6, 1, 1.6]], np.float32)
+SCORES = np.array([[[0.9, 0.75, 0.6, 0.95], [0.3, 0.3, 0.7, -1.0]]], np.float32)
+SELECTIONS = [
+    case("NonZero", np.array([[1.0, 0.0, -0.0], [np.nan, 0.0, 3.0]], np.float32)),
+    *(case("NonZero", array) for array in (BOOLS, I64, np.zeros((2, 3), np.int32), np.zeros((0, 3), np.int32))),
+    case("Compress", X, BOOLS[0], axis=1),
+    case("Compress", X, np.array([True, False, False, True, True])),
+    *(case("Unique", np.float32([2, 1, 1, 3, 4, 3]), outputs=4, sorted=flag) for flag in (0, 1)),
+    *(
+        case("Unique", np.array([[1, 0, 0], [1, 0, 0], [0, 3, 4]], np.int64), outputs=4, axis=axis, sorted=flag)
+        for axis, flag in ((0, 1), (-1, 1), (0, 0))
+    ),
+    *(
+        case("NonMaxSuppression", BOXES[None], SCORES, np.array([most]), np.float32([0.5]), *least, **center)
+        for most in (3, 1, 0)
+        for least in ((), (np.float32([0.5]),))
+        for center in ({}, {"center_point_box": 1})
+    ),
+    case("NonMaxSuppression", BOXES[None], SCORES),
+]
 ALONG_AXIS = [
     shaped("CumSum", X, np.array(1), exclusive=1),
     shaped("CumProd", X, np.array(-1), reverse=1, opset=26),
@@ -411,7 +431,7 @@ QUANTIZED = [
 
 CASES = [
     *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *TRANSPOSED, *NORMALIZATIONS, *REDUCTIONS),
-    *(*MOVEMENTS, *INDEXING, *ALONG_AXIS, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
+    *(*MOVEMENTS, *INDEXING, *SELECTIONS, *ALONG_AXIS, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
 ]
 
 
