@@ -57,6 +57,13 @@ def test_a_view_costs_nothing_and_keeps_its_operand_alive():
     assert (found.ops, found.no_reuse_bytes, found.max_live_bytes) == (6, 192, 192)
 
 
+def test_outputs_that_an_importer_gives_no_value_for_are_not_counted():
+    """The mask of a Dropout, say, which nothing reads."""
+    kinds = dict.fromkeys("xay", (F32, (16,)))
+    found = statistics(["Dropout x -> a mask", "Relu a -> y"], "y", kinds)
+    assert (found.no_reuse_bytes, found.max_live_bytes, found.traffic_bytes) == (64, 64, 4 * 64)
+
+
 def test_constants_and_what_follows_from_them_are_not_counted():
     kinds = dict.fromkeys(("c", "d", "e", "y"), (F32, (100,)))
     found = statistics(["Constant -> c", "Add c w -> d", "Shape x -> e", "Add x d -> y"], "y", kinds, "w")

@@ -40,7 +40,10 @@ class ImportedStatistics:
 
 
 def imported_statistics(graph: onnx.GraphProto, kinds: Mapping[str, TensorKind]) -> ImportedStatistics:
-    """The statistics of `graph`; `kinds` gives dtype and shape of every graph input and node output by its name."""
+    """The statistics of `graph`; `kinds` gives dtype and shape of every graph input and node output by its name.
+
+    An output that it has not is one that nothing reads and import gives no value for; it is not counted.
+    """
     names = Counter(node.op_type for node in graph.node)
     constant = _constants(graph)
     sizes, last_use = _intermediates(graph, kinds, constant)
@@ -92,7 +95,7 @@ def _intermediates(
         else:
             for name in results:
                 last_use[name] = position
-                if name not in outputs and not _is_shape(kinds[name]):
+                if name in kinds and name not in outputs and not _is_shape(kinds[name]):
                     sizes[name] = _aligned_bytes(kinds[name])
     return sizes, last_use
 
@@ -104,7 +107,7 @@ def _traffic(graph: onnx.GraphProto, kinds: Mapping[str, TensorKind], constant: 
         operands, results = dict.fromkeys(_present(node.input)), _present(node.output)
         if node.op_type in _VIEWS or all(name in constant for name in results):
             continue
-        counted = [kinds[name] for name in (*operands, *results) if name not in constant]
+        counted = [kinds[name] for name in (*operands, *results) if name in kinds and name not in constant]
         total += sum(_bytes(kind) for kind in counted if not _is_shape(kind))
     return total
 
