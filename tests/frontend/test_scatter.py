@@ -66,6 +66,38 @@ def test_slices_at_tuples(shape: tuple[int, ...], depth: int, reduction: str) ->
     )
 
 
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize(
+    ("data", "indices", "axis"),
+    [
+        ((50,), (70000,), 0),
+        ((300, 200), (300, 300), 1),
+        ((200, 300), (250, 300), 0),
+        ((1, 9, 200), (1, 300, 200), 1),
+    ],
+)
+def test_many_elements(data: tuple[int, ...], indices: tuple[int, ...], axis: int, reduction: str) -> None:
+    """More than are written at a time, one after the other: `numpy` assigns and adds in that order too."""
+    x, u, i = numbers(*data), numbers(*indices), RNG.integers(-data[axis], data[axis], indices)
+    position: list[np.ndarray] = list(np.ogrid[tuple(slice(size) for size in indices)])
+    position[axis] = i
+    want = x.copy()
+    if reduction == "none":
+        want[tuple(position)] = u
+    else:
+        np.add.at(want, tuple(position), u)
+    made = scatter("ScatterElements", x, i, u, axis=axis, reduction=reduction)
+    check_all_levels(*made, {"y0": want}, mlir=False)
+
+
+@pytest.mark.parametrize("width", [1, 4, 20])
+def test_many_slices(width: int) -> None:
+    x, u, i = numbers(9, 5, width), numbers(40000, width), RNG.integers(-5, 5, (40000, 2))
+    want = x.copy()
+    np.add.at(want, (i[:, 0], i[:, 1]), u)
+    check_all_levels(*scatter("ScatterND", x, i, u, reduction="add"), {"y0": want}, mlir=False)
+
+
 def test_the_last_of_several_updates_stays() -> None:
     """The standard leaves this open; mlopt writes in the order of the updates."""
     made = scatter("ScatterElements", np.zeros(3), np.array([1, 1, 1]), np.array([5.0, 6.0, 7.0]))
@@ -263,3 +295,53 @@ def test_what_tensor_scatter_refuses(update: tuple[int, ...], options: dict[str,
     model, inputs = scatter("TensorScatter", numbers(1, 6, 2), numbers(*update), opset=24, **options)
     with pytest.raises(InputError, match=message):
         run_mlopt(model, inputs)
+
+
+# Memory that is shared, and control flow
+
+PLACES = np.array([[1, 0, 2], [3, 2, 0], [0, 1, 1], [2, 3, 3]])
+WHERE = {
+    "updates_that_are_the_data": """g (float[4, 3] x, int64[4, 3] i) => (float[4, 3] y) {
+        a = Add(x, x)
+        y = ScatterElements <axis = 0> (a, i, a)
+    }""",
+    "updates_that_are_a_view_of_the_data": """g (float[4, 3] x, int64[4, 3] i) => (float[4, 3] y) {
+        a = Add(x, x)
+        s = Constant <value_ints = [3, 4]> ()
+        r = Reshape(a, s)
+        t = Constant <value_ints = [4, 3]> ()
+        u = Reshape(r, t)
+        y = ScatterElements <axis = 0> (a, i, u)
+    }""",
+    "an_input_twice": """g (float[4, 3] x, int64[4, 3] i) => (float[4, 3] y) {
+        y = ScatterElements <axis = 0> (x, i, x)
+    }""",
+    "a_loop_that_carries_the_data": """g (float[4, 3] x, int64[4, 3] i) => (float[4, 3] y) {
+        n = Constant <value_int = 3> ()
+        c = Constant <value = bool {1}> ()
+        y = Loop(n, c, x) <body = b (int64 t, bool ci, float[4, 3] s) => (bool co, float[4, 3] so) {
+            co = Identity(ci)
+            one = Constant <value_int = 1> ()
+            total = CumSum(s, one)
+            r = ScatterElements <axis = 0, reduction = "add"> (s, i, s)
+            so = Sub(total, r)
+        }>
+    }""",
+    "a_scan_over_columns": """g (float[4, 3] x, int64[4, 3] i) => (float[4, 3] y) {
+        z = Constant <value_floats = [0.0, 0.0, 0.0, 0.0]> ()
+        s, y = Scan <num_scan_inputs = 2, scan_input_axes = [1, 1], scan_output_axes = [1],
+            body = b (float[4] a, float[4] e, int64[4] p) => (float[4] ao, float[4] o) {
+                zero = Constant <value_int = 0> ()
+                q = CumSum(e, zero)
+                ao = Add(a, q)
+                o = ScatterElements <axis = 0, reduction = "max"> (ao, p, e)
+            }> (z, x, i)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", WHERE)
+def test_memory_that_is_shared_or_carried(name: str) -> None:
+    """Updates that alias the data, loops, and columns, which are no contiguous operands. Against onnxruntime."""
+    places = np.argsort(numbers(4, 3), axis=0, kind="stable") if "add" not in WHERE[name] else PLACES
+    check_all_levels(model_from(WHERE[name]), {"x": numbers(4, 3), "i": places})

@@ -8,19 +8,24 @@ from mlopt.diagnostics import RunError
 from mlopt.interpreter.runtime.base import Array
 
 
-def resolve_indices(indices: Array, size: int, axis: int, out: Array) -> None:
-    """Write integer indices to `out` (int64, of the same shape), those below 0 counted from the end of `size`.
+def check_indices(indices: Array, size: int, axis: int) -> bool:
+    """Whether some integer indices into an axis of `size` are below 0, and so count from its end.
 
     `RunError` if one is out of bounds; `axis` is for the message.
     """
     if not indices.size:
-        return
+        return False
     low, high = int(np.minimum.reduce(indices, axis=None)), int(np.maximum.reduce(indices, axis=None))
     if low < -size or high >= size:
         wrong = low if low < -size else high
         raise RunError(f"index {wrong} is out of bounds for axis {axis} of size {size}")
+    return low < 0
+
+
+def copy_indices(indices: Array, size: int, wraps: bool, out: Array) -> None:
+    """Copy indices that are in bounds to `out` (int64, of the same shape); `wraps` if some count from the end."""
     np.copyto(out, indices)
-    if low < 0:
+    if wraps:
         np.remainder(out, size, out=out)
 
 

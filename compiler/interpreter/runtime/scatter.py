@@ -10,7 +10,7 @@ import numpy as np
 
 from mlopt.diagnostics import RunError
 from mlopt.interpreter.runtime.base import Array, Buffer, RuntimeFunction
-from mlopt.interpreter.runtime.indices import count_up, resolve_indices
+from mlopt.interpreter.runtime.indices import check_indices, copy_indices, count_up
 
 _INT64 = np.dtype(np.int64)
 
@@ -21,6 +21,9 @@ _COMBINE: Mapping[str, np.ufunc] = {
     "min": np.minimum,
 }
 """Reduction → how an element and an update become the new element; `none` just writes."""
+
+_BLOCK = 1 << 15
+"""Updates whose places are computed at a time."""
 
 _LONG_ROW = 16
 """From how many elements on rows are combined one after the other, rather than columns by `ufunc.at`."""
@@ -82,26 +85,41 @@ class ScatterElements(_Scatter):
             f"{list(updates)}",
         )
 
-    def scratch(self) -> Sequence[Buffer]:
-        """Where each update goes; 0, 1, 2, ... for the longest axis, and multiples of these."""
+    @property
+    def _split(self) -> tuple[int, int, int]:
+        """The axis that indices are taken along part by part, the length of a part, and the elements of one step."""
         shape = self.operands["indices"].shape
-        longest = Buffer((max(shape),), _INT64)
-        return (Buffer(shape, _INT64), longest, longest)
+        axis = next((d for d, size in enumerate(shape) if size > 1), 0)
+        step = prod(shape[axis + 1 :])
+        return axis, min(shape[axis], max(1, _BLOCK // max(1, step))), step
+
+    def scratch(self) -> Sequence[Buffer]:
+        """Where each update of a part goes; 0, 1, 2, ... for its longest axis, and multiples of these."""
+        axis, length, step = self._split
+        longest = Buffer((max((length, *self.operands["indices"].shape[axis + 1 :])),), _INT64)
+        return (Buffer((length * step,), _INT64), longest, longest)
 
     def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
         (indices, updates), (data,), (positions, counts, multiples) = reads, writes, scratch
+        axis, (split, length, _) = self.integer("axis"), self._split
+        wraps = check_indices(indices, data.shape[axis], axis)
         if not indices.size:
             return
-        axis = self.integer("axis")
-        resolve_indices(indices, data.shape[axis], axis, positions)
-        np.multiply(positions, prod(data.shape[axis + 1 :]), out=positions)
         count_up(counts)
-        for d, length in enumerate(indices.shape):
-            if d != axis and length > 1:
-                along = multiples[:length]
-                np.multiply(counts[:length], prod(data.shape[d + 1 :]), out=along)
-                np.add(positions, along.reshape(-1, *[1] * (data.ndim - d - 1)), out=positions)
-        self._write(data.reshape(-1, 1), positions.reshape(-1), updates.reshape(-1, 1))
+        steps = [prod(data.shape[d + 1 :]) for d in range(data.ndim)]
+        for start in range(0, indices.shape[split], length):
+            part = (slice(None),) * split + (slice(start, start + length),)
+            shape = indices[part].shape
+            places = positions[: prod(shape)].reshape(shape)
+            copy_indices(indices[part], data.shape[axis], wraps, places)
+            np.multiply(places, steps[axis], out=places)
+            for d, size in enumerate(shape):
+                if d != axis and indices.shape[d] > 1:
+                    along = multiples[:size]
+                    np.multiply(counts[:size], steps[d], out=along)
+                    np.add(along, start * steps[d] if d == split else 0, out=along)
+                    np.add(places, along.reshape(-1, *[1] * (data.ndim - d - 1)), out=places)
+            self._write(data.reshape(-1, 1), places.reshape(-1), updates[part].reshape(-1, 1))
 
 
 class ScatterNd(_Scatter):
@@ -126,22 +144,27 @@ class ScatterNd(_Scatter):
         )
 
     def scratch(self) -> Sequence[Buffer]:
-        """Where each update goes; one coordinate of these places."""
+        """Where each of so many updates goes; one coordinate of these places."""
         *tuples, _ = self.operands["indices"].shape
-        return (Buffer((prod(tuples),), _INT64),) * 2
+        return (Buffer((min(_BLOCK, prod(tuples)),), _INT64),) * 2
 
     def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
         (indices, updates), (data,), (rows, index) = reads, writes, scratch
-        depth = indices.shape[-1]
-        indices = indices.reshape(rows.size, depth)
-        rows.fill(0)
-        for axis in range(depth):
-            resolve_indices(indices[:, axis], data.shape[axis], axis, index)
-            np.multiply(rows, data.shape[axis], out=rows)
-            np.add(rows, index, out=rows)
-        width = prod(data.shape[depth:])
-        if width and rows.size:
-            self._write(data.reshape(-1, width), rows, updates.reshape(-1, width))
+        depth, width = indices.shape[-1], prod(data.shape[indices.shape[-1] :])
+        wraps = [check_indices(indices[..., axis], data.shape[axis], axis) for axis in range(depth)]
+        count = prod(indices.shape[:-1])
+        if not count or not width:
+            return
+        indices, updates = indices.reshape(count, depth), updates.reshape(count, width)
+        for start in range(0, count, rows.size):
+            part = slice(start, start + rows.size)
+            places, coordinate = (array[: len(indices[part])] for array in (rows, index))
+            places.fill(0)
+            for axis in range(depth):
+                copy_indices(indices[part, axis], data.shape[axis], wraps[axis], coordinate)
+                np.multiply(places, data.shape[axis], out=places)
+                np.add(places, coordinate, out=places)
+            self._write(data.reshape(-1, width), places, updates[part])
 
 
 def _counted(indices: Array, count: Array) -> slice:
@@ -163,9 +186,9 @@ class CountedScatterElements(ScatterElements):
         self.require(self.operands["count"] == Buffer((), _INT64), "expected an int64 number for the count")
 
     def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
-        (indices, updates, count), (positions, *others) = reads, scratch
+        indices, updates, count = reads
         part = _counted(indices, count)
-        super().run((indices[part], updates[part]), writes, (positions[part], *others))
+        super().run((indices[part], updates[part]), writes, scratch)
 
 
 class CountedScatterNd(ScatterNd):
@@ -182,5 +205,4 @@ class CountedScatterNd(ScatterNd):
     def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
         indices, updates, count = reads
         part = _counted(indices, count)
-        tuples = prod(indices[part].shape[:-1])
-        super().run((indices[part], updates[part]), writes, [array[:tuples] for array in scratch])
+        super().run((indices[part], updates[part]), writes, scratch)
