@@ -258,7 +258,7 @@ def bit_cast(node: Node) -> SSAValue:
             f"expected a type as wide as {source} as the attribute to, found {node.integer('to')}"
         )
     integers = [sub_byte.is_integer(one) for one in (dtype, source)]
-    if any(integers) and not all(integers):
+    if "c" in (dtype.kind, source.kind) or (any(integers) and not all(integers)):
         raise node.error(f"from {source} to {dtype} is not supported", UnsupportedError)
     # Integers of less than a byte wrap, which keeps their bits.
     build = graph.CastOp if all(integers) or np.bool_ in (dtype, source) else graph.BitcastOp

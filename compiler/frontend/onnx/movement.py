@@ -11,10 +11,12 @@ from xdsl.ir import SSAValue
 
 from mlopt.diagnostics import MloptError
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import normalize_axes, normalize_axis, shape_text
+from mlopt.dialects.graph.base import is_scale_float, normalize_axes, normalize_axis, shape_text
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
 from mlopt.frontend.onnx.scalars import number_attribute
+from mlopt.ir.dense import is_complex
+from mlopt.ir.dtypes import to_numpy_dtype
 
 
 @importer("Identity", since=1)
@@ -239,11 +241,44 @@ def _pad(node: Node, widths: Sequence[int], axes: Sequence[int], value: np.ndarr
         high[normalize_axis(axis, rank)] = widths[len(axes) + position]
     mode = node.string("mode", "constant")
     if mode == "constant":
-        number = number_attribute(value.reshape(()), node.type_of(0).element_type)
+        element = node.type_of(0).element_type
+        if is_complex(element):
+            return _pad_by_parts(node, low, high, value)
+        if is_scale_float(element) and node.optional(2) is None:
+            raise node.error("expected a constant_value, as float8e8m0 has no 0 to pad with")
+        number = number_attribute(value.reshape(()), element)
         return node.add(graph.PadOp(node.operand(0), low, high, number)).result
     if mode not in ("edge", "reflect", "wrap"):
         raise node.error(f'expected mode "constant", "edge", "reflect" or "wrap", found "{mode}"')
     return _pad_from_inside(node, low, high, mode)
+
+
+def _pad_by_parts(node: Node, low: Sequence[int], high: Sequence[int], value: np.ndarray) -> SSAValue:
+    """Padding along one axis after the other, with tensors of the value: numbers that no attribute holds."""
+    x, shape = node.operand(0), list(node.shape_of(0))
+    number = node.constant(value.reshape(()).astype(to_numpy_dtype(node.type_of(0).element_type)))
+
+    def filled(axis: int, size: int) -> SSAValue:
+        return node.add(graph.ExpandOp(number, [*shape[:axis], size, *shape[axis + 1 :]])).result
+
+    for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+        if before < 0 or after < 0:
+            start, stop = max(-before, 0), shape[axis] - max(-after, 0)
+            if stop < start:
+                raise node.error(
+                    f"expected pads that leave 0 elements or more on axis {axis}, found {before} and {after}"
+                )
+            x = node.add(graph.SliceOp.over_axes(x, [start], [stop], [axis])).result
+            shape[axis] = stop - start
+        parts = [x]
+        if before > 0:
+            parts.insert(0, filled(axis, before))
+        if after > 0:
+            parts.append(filled(axis, after))
+        if len(parts) > 1:
+            x = node.add(graph.ConcatOp(parts, axis)).result
+            shape[axis] += max(before, 0) + max(after, 0)
+    return x
 
 
 def _pad_from_inside(

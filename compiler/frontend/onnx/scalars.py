@@ -8,7 +8,6 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
-from mlopt.dialects.graph.base import is_float
 from mlopt.frontend.onnx.node import Node
 from mlopt.ir.dtypes import to_numpy_dtype
 
@@ -21,6 +20,6 @@ def scalar(node: Node, number: float) -> SSAValue:
 def number_attribute(value: np.ndarray, element_type: Attribute) -> Attribute:
     """A rank-0 array as a number of `element_type`, which the value is converted to."""
     number = value.astype(to_numpy_dtype(element_type))[()]
-    if isinstance(element_type, AnyFloat) and is_float(element_type):
+    if isinstance(element_type, AnyFloat):
         return FloatAttr(float(number), element_type)
     return IntegerAttr(int(number), cast(IntegerType, element_type))
