@@ -14,68 +14,57 @@ from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp
 
 # Importing an operator family enters its functions into the registry.
-from mlopt.frontend.onnx import along_axis as _along_axis
-from mlopt.frontend.onnx import attention as _attention
 from mlopt.frontend.onnx import bounded_axes as _bounded_axes
 from mlopt.frontend.onnx import bounded_sizes as _bounded_sizes
-from mlopt.frontend.onnx import contrib as _contrib
-from mlopt.frontend.onnx import control_flow as _control_flow
 from mlopt.frontend.onnx import convolution as _convolution
-from mlopt.frontend.onnx import einsum as _einsum
 from mlopt.frontend.onnx import elementwise as _elementwise
-from mlopt.frontend.onnx import fourier as _fourier
 from mlopt.frontend.onnx import indexing as _indexing
 from mlopt.frontend.onnx import matmul as _matmul
 from mlopt.frontend.onnx import movement as _movement
-from mlopt.frontend.onnx import ngrams as _ngrams
 from mlopt.frontend.onnx import normalization as _normalization
-from mlopt.frontend.onnx import optional as _optional
 from mlopt.frontend.onnx import pooling as _pooling
-from mlopt.frontend.onnx import positions as _positions
-from mlopt.frontend.onnx import quantization as _quantization
-from mlopt.frontend.onnx import recurrent as _recurrent
 from mlopt.frontend.onnx import reduction as _reduction
-from mlopt.frontend.onnx import resize as _resize
-from mlopt.frontend.onnx import scan as _scan
-from mlopt.frontend.onnx import scatter as _scatter
-from mlopt.frontend.onnx import selection as _selection
 from mlopt.frontend.onnx import shape as _shape
-from mlopt.frontend.onnx import transposed as _transposed
-from mlopt.frontend.onnx import training as _training
 from mlopt.frontend.onnx.importer import import_onnx
 from mlopt.frontend.onnx.reader import read_model
-from mlopt.frontend.onnx.registry import Unsupported, find_unsupported, supported_operators
+from mlopt.frontend.onnx.registry import Unsupported, find_unsupported, load_on_demand, supported_operators
 from mlopt.ir.context import CompilerContext
 
 FAMILIES = (
-    _along_axis,
-    _attention,
-    _contrib,
-    _control_flow,
     _convolution,
-    _einsum,
     _elementwise,
-    _fourier,
     _indexing,
     _matmul,
     _movement,
-    _ngrams,
     _normalization,
-    _optional,
     _pooling,
-    _positions,
-    _quantization,
-    _recurrent,
     _reduction,
-    _resize,
-    _scan,
-    _scatter,
-    _selection,
     _shape,
-    _transposed,
-    _training,
 )
-"""The modules with import functions."""
+"""The modules with import functions of operators that most models use."""
+
+RARE_FAMILIES = (
+    "along_axis",
+    "attention",
+    "contrib",
+    "control_flow",
+    "einsum",
+    "fourier",
+    "ngrams",
+    "optional",
+    "positions",
+    "quantization",
+    "recurrent",
+    "resize",
+    "scan",
+    "scatter",
+    "selection",
+    "training",
+    "transposed",
+)
+"""The other modules with import functions: loaded when an operator is not found in `FAMILIES`, or all are asked for."""
+
+load_on_demand(f"{__name__}.{name}" for name in RARE_FAMILIES)
 
 CARRIERS = (_bounded_axes, _bounded_sizes)
 """The modules with rules for values whose size depends on data, beside `bounded` itself."""

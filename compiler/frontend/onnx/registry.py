@@ -6,13 +6,15 @@ The functions stand in one file per operator family and enter themselves:
     def squeeze(node: Node) -> SSAValue: ...
 
 `since` is the first operator set version with this form; it holds until the operator's next form begins. An operator
-that is not in the table is imported by its definition in the standard, if it has one (see `functions`).
+that is not in the table is imported by its definition in the standard, if it has one (see `functions`). Most models
+need few of the families: the others are loaded when an operator is looked for that these do not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TypeAlias, TypeVar
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
@@ -72,6 +74,20 @@ class Unsupported:
 
 _NAMES_SHOWN = 5
 _forms: dict[tuple[str, str], list[_Form]] = {}
+_not_loaded: list[str] = []
+
+
+def load_on_demand(modules: Iterable[str]) -> None:
+    """Name modules with import functions that need not be loaded before an operator is not found.
+
+    None of them may have a newer form of an operator than a module that is loaded before.
+    """
+    _not_loaded.extend(modules)
+
+
+def _load_all() -> None:
+    while _not_loaded:
+        import_module(_not_loaded.pop(0))
 
 
 def importer(
@@ -102,6 +118,7 @@ def import_function(node: NodeProto, opset: int, used: Collection[str]) -> Impor
 
 def supported_operators() -> Iterator[tuple[str, str, int]]:
     """(domain, operator, first version) of every form that can be imported, sorted."""
+    _load_all()
     for (domain, op_type), forms in sorted(_forms.items()):
         for form in forms:
             yield domain, op_type, form.since
@@ -161,8 +178,17 @@ def require_supported(model: ModelProto, place: Place) -> None:
 
 
 def _form(domain: str, op_type: str, opset: int) -> _Form | None:
-    forms = [form for form in _forms.get((domain, op_type), []) if form.since <= opset]
-    return forms[-1] if forms and not _is_too_new(domain, opset) else None
+    if _is_too_new(domain, opset):
+        return None
+    forms = _forms_until(domain, op_type, opset)
+    if not forms and _not_loaded:
+        _load_all()
+        forms = _forms_until(domain, op_type, opset)
+    return forms[-1] if forms else None
+
+
+def _forms_until(domain: str, op_type: str, opset: int) -> list[_Form]:
+    return [form for form in _forms.get((domain, op_type), []) if form.since <= opset]
 
 
 def _is_too_new(domain: str, opset: int) -> bool:
