@@ -15,6 +15,9 @@ from mlopt.interpreter.views import Slot, View, merged_strides
 CALL = 500.0
 """A call on a handful of elements."""
 
+PRODUCT = 1000.0
+"""A call of `np.matmul` on small matrices."""
+
 SLOT = 1000.0
 """What a call takes longer with an array whose memory is known only when it runs."""
 
@@ -73,7 +76,7 @@ def of_call(function: Callable[..., object], arguments: Sequence[object]) -> flo
     if not views:
         return CALL
     if function is np.matmul:
-        return start + CALL + _products(*views)
+        return start + PRODUCT + _products(*views)
     whole = max(views, key=lambda view: view.size)
     rows = [_broadcast_strides(view, whole.ndim) for view in views if view.ndim <= whole.ndim]
     groups = merged_strides(whole.shape, rows)

@@ -271,9 +271,13 @@ def _shifted(packed: View, lows: Mapping[int, int]) -> View:
 
 
 def _on_one_thread(left: View, right: View, out: View) -> Iterator[tuple[View, View, View]]:
-    """The product, in two halves if that keeps it from being shared between threads, which would hardly pay."""
+    """The product, in two halves if that keeps it from being shared between threads, which would hardly pay.
+
+    Without packing, BLAS is slow where both factors have the inner dimension innermost.
+    """
     rows, columns, inner = *out.shape[-2:], left.shape[-1]
-    if not _ONE_THREAD < rows * columns * inner <= _SHARED_FROM:
+    is_slow = left.strides[-1] == left.itemsize and right.strides[-2] == right.itemsize
+    if is_slow or not _ONE_THREAD < rows * columns * inner <= _SHARED_FROM:
         yield left, right, out
         return
     axis = out.ndim - 2 if rows >= columns else out.ndim - 1

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 import numpy as np
+from numpy._core import umath
 
 from mlopt.interpreter.nodes import Cast, Compute, Leaf, Ref, Select
 from mlopt.interpreter.plan import Memory
@@ -18,6 +20,9 @@ from mlopt.interpreter.views import View
 
 BOOL = np.dtype(np.bool_)
 INDEX = np.dtype(np.int64)
+
+_CLIP = cast(np.ufunc, vars(umath)["clip"])
+"""What `np.clip` calls, after much else in Python; its stub does not have it."""
 
 
 class NoSteps(Exception):
@@ -249,6 +254,25 @@ def _number(ref: Ref) -> float | None:
     return None
 
 
+def _bound(name: str, b: NodeBuilder, dtype: np.dtype, x: Ref, y: Ref) -> Ref:
+    """The larger or smaller of two; both bounds of one value, if they are numbers, are one step of twice the speed.
+
+    `clip` compares, so that -0.0 is inside bounds that begin at 0.0; adding 0.0 makes it the 0.0 that it should be.
+    """
+    function, other = (np.maximum, np.minimum) if name == "arith.maximumf" else (np.minimum, np.maximum)
+    for inner, number in ((x.node, _number(y)), (y.node, _number(x))):
+        if number is None or not isinstance(inner, Compute) or inner.function is not other:
+            continue
+        for value, second in (inner.args, inner.args[::-1]):
+            bound = _number(second)
+            if bound is not None:
+                low, high = (number, bound) if function is np.maximum else (bound, number)
+                if dtype.kind == "f" and low < high and high != 0 and not (low == 0 and np.signbit(low)):
+                    inside = b.apply(_CLIP, value, b.constant(low, dtype), b.constant(high, dtype))
+                    return b.apply(np.add, inside, b.constant(0.0, dtype)) if low == 0 else inside
+    return b.apply(function, x, y)
+
+
 def _divide(b: NodeBuilder, _dtype: np.dtype, x: Ref, y: Ref) -> Ref:
     """Division; by a power of two it is the product with the inverse, which is as exact."""
     number = _number(y)
@@ -431,6 +455,8 @@ _OPERATIONS: dict[str, _Operation] = {
     **{name: partial(_unary, function) for name, function in _UNARY_UFUNCS.items()},
     **{name: partial(_binary, name) for name in _BINARY_UFUNCS},
     "arith.divf": _divide,
+    "arith.maximumf": partial(_bound, "arith.maximumf"),
+    "arith.minimumf": partial(_bound, "arith.minimumf"),
     "arith.divui": partial(_on_unsigned, np.floor_divide),
     "arith.remui": partial(_on_unsigned, np.remainder),
     "arith.shrui": partial(_on_unsigned, np.right_shift),

@@ -192,7 +192,7 @@ class Ways:
             math.prod(stored[d] for d in dims)
             for dims in (way.groups.batches, way.groups.rows, self._factors.inner, way.groups.columns)
         ]
-        total += blocks * (costs.CALL + costs.products(*matrix))
+        total += blocks * (costs.PRODUCT + costs.products(*matrix))
         if way.tiled:
             run = way.block[outer[-1]] if outer else 1
             total += blocks * costs.copy(math.prod(way.block[d] for d in outer), run)

@@ -38,7 +38,7 @@ DEFAULT_ALIGNMENT = 64
 _RUNTIME = "mlopt.runtime"
 """Attribute of a declaration: the run-time function that it stands for."""
 
-DEFAULT_GROWTH = 30
+DEFAULT_GROWTH = 32
 """Percent."""
 
 _STEPS = 4
@@ -47,7 +47,7 @@ _STEPS = 4
 And in how many steps the arena grows.
 """
 
-_LEAST_GAIN = 0.25
+_LEAST_GAIN = 0.1
 """Percent of the time of all calls that every percent by which the arena grows must save."""
 
 

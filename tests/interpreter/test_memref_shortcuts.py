@@ -88,6 +88,49 @@ def test_division_whose_inverse_is_no_number_is_a_division() -> None:
     assert Calls(text).names == ["divide"]
 
 
+def between(low: str, high: str, *, low_first: bool, kind: str = "f32") -> str:
+    """A lower and an upper bound of %i0."""
+    steps = (
+        [("maximumf", "%l"), ("minimumf", "%h")] if low_first else [("minimumf", "%h"), ("maximumf", "%l")]
+    )
+    (first, a), (second, b) = steps
+    body = f"%l = arith.constant {low} : {kind}\n%h = arith.constant {high} : {kind}\n"
+    body += f"%m = arith.{first} %i0, {a} : {kind}\n%r = arith.{second} {b}, %m : {kind}"
+    return mapped(body, 10, kind)
+
+
+@pytest.mark.parametrize("low_first", [True, False])
+@pytest.mark.parametrize(
+    ("low", "high", "calls"),
+    [
+        ("0.0", "6.0", ["clip", "add"]),
+        ("-1.0", "1.0", ["clip"]),
+        ("-0.0", "1.0", None),
+        ("-1.0", "0.0", None),
+        ("2.0", "1.0", None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
+def test_two_bounds_are_one_step(
+    kind: str, low: str, high: str, calls: list[str] | None, low_first: bool
+) -> None:
+    """NaN stays, and the zeros keep their signs: -0.0 is below 0.0 (IEEE 754-2019, `maximum`), so 0.0 is its bound."""
+    text = between(low, high, low_first=low_first, kind=kind)
+    names = Calls(text).names
+    assert names == calls if calls is not None else sorted(names) == ["maximum", "minimum"]
+    with np.errstate(over="ignore"):
+        x = np.append(VALUES, np.nan).astype({"f16": "f2", "f32": "f4", "f64": "f8"}[kind])
+    lowest, highest = x.dtype.type(low), x.dtype.type(high)
+    want = np.maximum(x, lowest) if low_first else np.minimum(x, highest)
+    want = np.minimum(want, highest) if low_first else np.maximum(want, lowest)
+    got = run(text, {"x": x})["y"]
+    np.testing.assert_array_equal(got, want)
+    if calls is not None:
+        zeros = got == 0
+        expected = np.signbit(x[zeros]) & (lowest != 0)
+        np.testing.assert_array_equal(np.signbit(got[zeros]), expected)
+
+
 ERF_POINTS = np.concatenate([np.linspace(-7, 7, 4001), [1e-30, 1e4, -3e38, np.inf, -np.inf]]).astype(
     np.float32
 )

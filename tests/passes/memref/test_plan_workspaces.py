@@ -121,7 +121,7 @@ def grown(need: ScratchNeed, growth: int) -> ModuleOp:
 def test_the_arena_grows_where_that_saves_enough_time() -> None:
     """@f1 stands at the peak of 2048; a growth of 32 percent is 655 bytes in four steps, and 640 is what fits.
 
-    A quarter of a percent of the time is the price of a percent of the arena: 8 for all of it. 500 bytes save half.
+    A tenth of a percent of the time is the price of a percent of the arena: 3.2 for all of it. 500 bytes save half.
     """
     for growth, size in ((0, None), (32, 512), (16, 320)):
         module = grown(faster_with(500), growth)
