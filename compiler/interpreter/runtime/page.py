@@ -24,8 +24,39 @@ writes it may read too. With `mlopt.workspace` its last argument is scratch, as 
 parameter says where unsigned ones are meant. Values that a function can't compute on, such as an index out of bounds,
 are an error of the run at the node, before anything is written.
 
-A function is a class in `compiler/interpreter/runtime/` that stands in `table.py`; `base.py` says what it consists of.
 This page is printed by `python -m mlopt.interpreter.runtime`; a test compares.
+
+## Adding one
+A function is a class in the file of its family in `compiler/interpreter/runtime/`, and stands in `table.py`; `base.py`
+says all that a class may state. Its docstring is its documentation here.
+
+```python
+class Squares(RuntimeFunction):
+    \"\"\"`result` is `source` times itself; an error if that is more than `limit`.\"\"\"
+
+    NAME = "mlopt_rt_squares"
+    READS = ("source",)
+    WRITES = ("result",)
+    PARAMETERS: ClassVar[Mapping[str, type]] = {"limit": int}
+
+    def check(self) -> None:
+        source, result = self.operands["source"], self.operands["result"]
+        self.require(source == result, f"expected a result like the source {source}, found {result}")
+
+    def scratch(self) -> Sequence[Buffer]:
+        return (self.operands["source"],)
+
+    def run(self, reads: Sequence[Array], writes: Sequence[Array], scratch: Sequence[Array]) -> None:
+        (source,), (result,), (square,) = reads, writes, scratch
+        np.multiply(source, source, out=square)
+        if square.size and square.max() > self.integer("limit"):
+            raise RunError(f"a square is more than {self.integer('limit')}")
+        np.copyto(result, square)
+```
+
+The conversion of a graph operation calls it by `conversion.call(op, "squares", [op.input], {"limit": op.limit})`
+(`passes/convert_graph_to_kernel/calls.py`). Nothing else has to know it: the declaration, what it writes and its workspace
+follow from the class.
 """
 
 
