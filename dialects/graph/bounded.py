@@ -76,7 +76,7 @@ class UniqueOp(InferredOp):
       place.
     - `count`: how many there are. All but `inverse` are bounded by the number of elements or slices.
 
-    Elements that are NaN are one value, slices with NaN in them are all distinct.
+    NaN is one value, and -0.0 is 0.0.
 
     ```mlir
     %v, %i, %p, %c, %n = graph.unique %x axis = 0
@@ -133,9 +133,8 @@ class NonMaxSuppressionOp(InferredOp):
     ONNX NonMaxSuppression. Numbers are computed in f32, areas of less than nothing count as nothing.
 
     ```mlir
-    %s, %n = graph.non_max_suppression %boxes, %scores, %limit, %iou, %least most = 10
-        : (tensor<1x6x4xf32>, tensor<1x2x6xf32>, tensor<i64>, tensor<f32>, tensor<f32>) -> (tensor<12x3xi64>,
-        tensor<i64>)
+    %s, %n = graph.non_max_suppression %boxes, %scores, %limit, %iou most = 10
+      : (tensor<1x6x4xf32>, tensor<1x2x6xf32>, tensor<i64>, tensor<f32>) -> (tensor<12x3xi64>, tensor<i64>)
     ```
     """
 

@@ -80,7 +80,11 @@ def import_node(node: Node, function: ImportFunction) -> Results:
     outcome = node.attempt(lambda: rule(node, function))
     if not isinstance(outcome, MloptError):
         return outcome
-    static = _with_known_sizes(node, sizes) if isinstance(outcome, UnsupportedError) else None
+    if not isinstance(outcome, UnsupportedError):
+        raise outcome
+    if not is_bounded(node) and not any(_depends_on_data(node, index) for index in sizes):
+        return function(node)
+    static = _with_known_sizes(node, sizes)
     if static is None:
         raise outcome
     return function(static)
@@ -95,7 +99,12 @@ def _is_computed(node: Node, index: int) -> bool:
     value = node.optional(index)
     if value is None or node.constant_value(value) is not None:
         return False
-    return node.depends_on_data(value) or not node.is_known(value)
+    return _depends_on_data(node, index) or not node.is_known(value)
+
+
+def _depends_on_data(node: Node, index: int) -> bool:
+    value = node.optional(index)
+    return value is not None and node.depends_on_data(value)
 
 
 def _with_known_sizes(node: Node, sizes: Sequence[int]) -> Node | None:

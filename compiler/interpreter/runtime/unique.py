@@ -85,8 +85,10 @@ class Unique(RuntimeFunction):
         _take(source, indices[:found], np.moveaxis(values.reshape(shape), axis, 0))
 
 
-def _blocks(size: int) -> Iterator[slice]:
-    return (slice(start, min(size, start + BLOCK)) for start in range(0, size, BLOCK))
+def _blocks(size: int, width: int = 8) -> Iterator[slice]:
+    """Parts of `size` elements of `width` bytes that are looked at together; of wide ones it is one at a time."""
+    step = max(1, 8 * BLOCK // width)
+    return (slice(start, min(size, start + step)) for start in range(0, size, step))
 
 
 def _as_bytes(array: Array, size: int, width: int) -> Array:
@@ -101,7 +103,7 @@ def _distinct(keys: Array, out: Array) -> int:
     np.copyto(out, keys)
     out.sort()
     found = 0
-    for block in _blocks(out.size):
+    for block in _blocks(out.size, out.itemsize):
         part = out[block].copy()
         new = np.empty(part.size, np.bool_)
         new[1:] = part[1:] != part[:-1]
@@ -117,7 +119,7 @@ def _distinct(keys: Array, out: Array) -> int:
 
 def _place(keys: Array, distinct: Array, out: Array) -> None:
     """Which of the sorted distinct keys stands at each place."""
-    for block in _blocks(keys.size):
+    for block in _blocks(keys.size, keys.itemsize):
         out[block] = np.searchsorted(distinct, keys[block])
 
 
@@ -127,7 +129,7 @@ def _describe(keys: Array, distinct: Array, inverse: Array, indices: Array, coun
     indices[: distinct.size] = keys.size
     for block in _blocks(keys.size):
         np.add.at(counts, inverse[block], 1)
-        places: Array = np.arange(block.start, block.stop)
+        places = np.arange(block.start, block.stop, dtype=np.int64)
         np.minimum.at(indices, inverse[block], places)
 
 
@@ -151,5 +153,5 @@ def _take(source: Array, indices: Array, out: Array) -> None:
         for block in _blocks(indices.size):
             out[block] = source[indices[block]]
         return
-    for position, index in enumerate(indices.tolist()):
-        np.copyto(out[position], source[index])
+    for position in range(indices.size):
+        np.copyto(out[position], source[indices[position]])
