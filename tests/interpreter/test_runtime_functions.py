@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import collections.abc
+import re
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from mlopt.diagnostics import MloptError, RunError, UnsupportedError, VerifyFailure
-from mlopt.interpreter.runtime import FUNCTIONS, PREFIX, RUNTIME_FUNCTIONS, Buffer
+from mlopt.interpreter.runtime import FUNCTIONS, PREFIX, RUNTIME_FUNCTIONS, Buffer, RuntimeFunction, base
 from mlopt.interpreter.runtime.page import page
 from mlopt.interpreter.target import NumpyTarget
 from mlopt.ir import make_context, parse_module, print_module
@@ -45,6 +47,20 @@ def call(operands: str = "%x, %y", types: str = f"{T}, {T}", attributes: str = A
 
 def test_the_page_lists_what_the_table_holds() -> None:
     assert PAGE.read_text() == page(), "python -m mlopt.interpreter.runtime > docs/run-time-functions.md"
+
+
+def test_the_example_on_the_page_is_a_function() -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names = {**vars(base), **vars(collections.abc), "ClassVar": ClassVar, "RunError": RunError}
+    exec(source, names)
+    operand = Buffer((4,), X.dtype)
+    squares: RuntimeFunction = names["Squares"]([operand, operand], {"limit": 16})
+    result = np.zeros_like(X)
+    squares.run([X], [result], [np.empty_like(X)])
+    np.testing.assert_array_equal(result, X * X)
+    with pytest.raises(RunError, match="a square is more than 16"):
+        squares.run([X + 1], [result], [np.empty_like(X)])
+    np.testing.assert_array_equal(result, X * X)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.NAME)

@@ -55,8 +55,8 @@ class Squares(RuntimeFunction):
 ```
 
 The conversion of a graph operation calls it by `conversion.call(op, "squares", [op.input], {"limit": op.limit})`
-(`passes/convert_graph_to_kernel/calls.py`). Nothing else has to know it: the declaration, what it writes and its workspace
-follow from the class.
+(`passes/convert_graph_to_kernel/calls.py`). Nothing else has to know it: the declaration, what it writes and its
+workspace follow from the class.
 """
 
 
