@@ -1,5 +1,8 @@
 """`scf.for`, `scf.if` and `scf.while` in plans: unrolled where the trips are known and few, else steps of their own.
 
+To know which memory a branch or a body yields, it is tried first (`Memory.dry`). What is inside a block that is only
+tried is tried once, so that nested loops and branches take no exponential time.
+
 A scalar carried around a loop lives in a cell. A memref that a loop carries needs nothing as long as every iteration
 passes on the same memory; where it changes (two buffers that swap), a slot points to the current one.
 """
@@ -131,6 +134,9 @@ def translate_for(frame: Frame, op: scf.ForOp) -> None:
     carried = Carried.make(frame, initial, types, [False] * len(initial))
     yielded = _dry_run(frame, block, [variable, *carried.values])
     carried = _carry(frame, types, initial, yielded)
+    if frame.builder.memory.trying:
+        frame.values.update(zip(op.results, carried.values, strict=True))
+        return
     carried.store(frame, op, frame.builder, initial)
 
     def body(builder: PlanBuilder) -> None:
@@ -155,10 +161,13 @@ def translate_if(frame: Frame, op: scf.IfOp) -> None:
         frame.values.update(zip(op.results, results, strict=True))
         return
     types = [result.type for result in op.results]
-    possible = [_dry_run(frame, block, []) if block is not None else [] for block in branches]
     carried = Carried((), ())
     if types:
+        possible = [_dry_run(frame, block, []) if block is not None else [] for block in branches]
         carried = _carry(frame, types, *possible)
+    if frame.builder.memory.trying:
+        frame.values.update(zip(op.results, carried.values, strict=True))
+        return
 
     def branch(block: Block | None) -> Callable[[PlanBuilder], None]:
         def emit(builder: PlanBuilder) -> None:
@@ -184,6 +193,9 @@ def translate_while(frame: Frame, op: scf.WhileOp) -> None:
     _, *again = _dry_run(frame, before, returned)
     arguments = _carry(frame, types, initial, returned)
     results = _carry(frame, [result.type for result in op.results], passed, again)
+    if frame.builder.memory.trying:
+        frame.values.update(zip(op.results, results.values, strict=True))
+        return
     arguments.store(frame, op, frame.builder, initial)
     condition = frame.builder.memory.cell(np.dtype(np.bool_))
 

@@ -208,10 +208,11 @@ class Memory:
     """What a plan owns beside the arena: scratch, tables and cells, all made when the plan is built.
 
     While measuring nothing is allocated and no step is kept; with `timing`, what the steps would take, in nanoseconds,
-    is added up in `nanoseconds`.
+    is added up in `nanoseconds`. `trying` is inside `dry`.
     """
 
     measuring: bool = False
+    trying: bool = False
     timing: bool = False
     allocated: int = 0
     nanoseconds: float = 0.0
@@ -262,11 +263,12 @@ class Memory:
     @contextmanager
     def dry(self) -> Generator[None]:
         """Inside, plans are only tried: nothing is allocated and no step is kept."""
-        measuring, self.measuring = self.measuring, True
+        before = self.measuring, self.trying
+        self.measuring = self.trying = True
         try:
             yield
         finally:
-            self.measuring = measuring
+            self.measuring, self.trying = before
 
     def array(self, view: View) -> np.ndarray:
         """The array of a view whose memory is there; equal views share one array."""
