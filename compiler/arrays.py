@@ -104,7 +104,9 @@ def _storable(array: np.ndarray) -> np.ndarray:
 
 
 def random_array(shape: Sequence[int], dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
-    """Random values for an input: standard normal floats, integers 0 or 1, bools."""
+    """Random values for an input: standard normal floats, integers 0 or 1, bools, the powers 1 and 2."""
     if dtype.kind in "biu" or sub_byte.is_integer(dtype):
         return generator.integers(0, 2, size=shape).astype(dtype)
+    if dtype == FLOAT_DTYPES["f8E8M0FNU"]:
+        return np.exp2(generator.integers(0, 2, size=shape)).astype(dtype)
     return generator.standard_normal(shape).astype(dtype)

@@ -55,6 +55,8 @@ _CARRIED: dict[str, tuple[np.dtype, str, int]] = {
     "int2": (np.dtype(ml_dtypes.int2), "U8", 1),
     "uint2": (np.dtype(ml_dtypes.uint2), "U8", 1),
     "float4_e2m1fn": (np.dtype(ml_dtypes.float4_e2m1fn), "U8", 1),
+    "float6_e2m3fn": (np.dtype(ml_dtypes.float6_e2m3fn), "U8", 1),
+    "float6_e3m2fn": (np.dtype(ml_dtypes.float6_e3m2fn), "U8", 1),
     "complex128": (np.dtype(np.complex128), "F64", 2),
 }
 _CARRIED_NAMES = {dtype: name for name, (dtype, _, _) in _CARRIED.items()}

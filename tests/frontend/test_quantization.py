@@ -334,6 +334,69 @@ def test_shapes_that_do_not_fit(inputs: Sequence[Any], attributes: dict[str, Any
         run_mlopt(proto, given)
 
 
+# Integers of 4 and 2 bits, which onnxruntime does not hand out, and scales that are powers of two: by hand
+
+
+@pytest.mark.parametrize(
+    ("dtype", "want"),
+    [
+        # x / 0.5 rounded to even is 0, 2, -2, 7, -9, 20, -20, and NaN is the lowest number.
+        (ml_dtypes.int4, [0, 2, -2, 7, -8, 7, -8, -8]),
+        (ml_dtypes.uint4, [0, 2, 0, 7, 0, 15, 0, 0]),
+        (ml_dtypes.int2, [0, 1, -2, 1, -2, 1, -2, -2]),
+        (ml_dtypes.uint2, [0, 2, 0, 3, 0, 3, 0, 0]),
+    ],
+)
+@pytest.mark.parametrize("by_attribute", [False, True])
+def test_integers_of_less_than_a_byte_saturate(dtype: type, want: list[int], by_attribute: bool):
+    x = f32(0.2, 0.75, -1.25, 3.5, -4.5, 10, -10, np.nan)
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    operands = (x, f32(0.5)) if by_attribute else (x, f32(0.5), np.array(0, dtype))
+    attributes = {"output_dtype": number} if by_attribute else {}
+    found = result("QuantizeLinear", *operands, opset=25, **attributes)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.astype(np.int32), want)
+
+
+def test_zero_points_of_four_bits():
+    x, scale, zero = f32(-4, -3, 0, 3, 4), f32(1), np.array(-5, ml_dtypes.int4)
+    found = result("QuantizeLinear", x, scale, zero, opset=21)
+    np.testing.assert_array_equal(found.astype(np.int32), [-8, -8, -5, -2, -1])
+    back = result("DequantizeLinear", found, scale, zero, opset=21)
+    np.testing.assert_array_equal(back, [-3, -3, 0, 3, 4])
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint2])
+def test_blocks_of_integers_of_less_than_a_byte(dtype: type):
+    """Six numbers in blocks of 4 and what is left, along axis 1."""
+    x = np.array([[1, 0, 1, 0, 1, 1], [0, 1, 1, 0, 0, 1]], dtype)
+    scale, zero = np.array([[2, 3], [4, 5]], np.float32), np.array([[1, 0], [0, 1]], dtype)
+    found = result("DequantizeLinear", x, scale, zero, opset=25, axis=1, block_size=4)
+    np.testing.assert_array_equal(found, [[0, -2, 0, -2, 3, 3], [0, 4, 4, 0, -5, 0]])
+
+
+@pytest.mark.parametrize("output", [TensorProto.FLOAT, TensorProto.FLOAT16])
+def test_scales_that_are_powers_of_two(output: int):
+    """As microscaling formats have them, one for each block; 2^-20 is below the normal numbers of f16."""
+    x = np.array([[1, 2, -3, 4]], ml_dtypes.float4_e2m1fn)
+    scale = np.array([[2.0**-20, 2]]).astype(ml_dtypes.float8_e8m0fnu)
+    found = result("DequantizeLinear", x, scale, opset=25, axis=1, block_size=2, output_dtype=output)
+    assert found.dtype == helper.tensor_dtype_to_np_dtype(output)
+    want = np.array([[2.0**-20, 2.0**-19, -6, 8]], found.dtype)
+    np.testing.assert_array_equal(found, want)
+    wide = np.array([[2.0**-20, 2.0**-19, -6, 8]], np.float32)
+    again = result(
+        *("QuantizeLinear", wide, scale), opset=25, axis=1, block_size=2, output_dtype=TensorProto.FLOAT4E2M1
+    )
+    np.testing.assert_array_equal(again, x)
+
+
+def test_a_scale_of_powers_of_two_is_no_type_of_the_result():
+    proto, given = model("DequantizeLinear", np.int8(3), np.array(2, ml_dtypes.float8_e8m0fnu), opset=25)
+    with pytest.raises(InputError, match="expected a result of f16, bf16 or f32 elements, found f8E8M0FNU"):
+        run_mlopt(proto, given)
+
+
 def test_two_types_for_the_result():
     proto, given = model("QuantizeLinear", X, f32(1), np.int8(0), output_dtype=TensorProto.UINT8)
     with pytest.raises(InputError, match="expected output_dtype i8 as the zero point has it, found ui8"):

@@ -134,6 +134,10 @@ ARRAYS = {
     "f8e5m2": np.array([0.5, np.inf], ml_dtypes.float8_e5m2),
     "int4": np.array([-8, 7], ml_dtypes.int4),
     "uint4": np.array([[15]], ml_dtypes.uint4),
+    "int2": np.array([-2, 1], ml_dtypes.int2),
+    "f4": np.array([-6, 0.5], ml_dtypes.float4_e2m1fn),
+    "f6": np.array([7.5, -0.125], ml_dtypes.float6_e2m3fn),
+    "f8e8m0": np.array([0.5, 4], ml_dtypes.float8_e8m0fnu),
     "empty": np.zeros((0, 4), np.float32),
 }
 

@@ -89,13 +89,18 @@ def quantize_linear(node: Node) -> SSAValue:
 @importer("DequantizeLinear", since=10, limit=_type_limit)
 @importer("DequantizeLinear", since=1, domain=MICROSOFT, limit=_type_limit)
 def dequantize_linear(node: Node) -> SSAValue:
-    """The result has the type of the scale, or `output_dtype`: computed in the wider of both, then rounded."""
+    """The result has the type of the scale, or `output_dtype`: computed in the wider of both, then rounded.
+
+    A scale of float8e8m0 is taken in f32, which holds all powers of two that it may be.
+    """
     scale = _required_parameter(node, 1)
     scale_type = tensor_type(scale.type).element_type
     target = _type_attribute(node, "output_dtype") or scale_type
     if not is_float(target):
         raise node.error(f"expected a result of f16, bf16 or f32 elements, found {target}")
-    if to_numpy_dtype(target).itemsize > to_numpy_dtype(scale_type).itemsize:
+    if is_scale_float(scale_type):
+        scale = _cast(node, scale, f32)
+    elif to_numpy_dtype(target).itemsize > to_numpy_dtype(scale_type).itemsize:
         scale = _cast(node, scale, target)
     result = node.add(graph.DequantizeOp(node.operand(0), scale, _parameter(node, 2))).result
     return _cast(node, result, target)
