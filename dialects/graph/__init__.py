@@ -85,6 +85,7 @@ from mlopt.dialects.graph.reduction import (
     ReductionOp,
 )
 from mlopt.dialects.graph.resize import ResizeOp
+from mlopt.dialects.graph.sampling import DeformConvOp, GridSampleOp, RoiAlignOp
 from mlopt.dialects.graph.scatter import ScatterElementsOp, ScatterNdOp
 from mlopt.dialects.graph.selection import (
     BitcastOp,
@@ -171,6 +172,7 @@ __all__ = [
     "CumProdOp",
     "CumSumOp",
     "CumulativeOp",
+    "DeformConvOp",
     "DequantizeOp",
     "DetOp",
     "DivOp",
@@ -187,6 +189,7 @@ __all__ = [
     "GraphOp",
     "GreaterEqualOp",
     "GreaterOp",
+    "GridSampleOp",
     "HardSigmoidOp",
     "HardSwishOp",
     "InferredOp",
@@ -227,6 +230,7 @@ __all__ = [
     "ReshapeOp",
     "ResizeOp",
     "RmsNormOp",
+    "RoiAlignOp",
     "RoundOp",
     "ScatterElementsOp",
     "ScatterNdOp",

@@ -52,6 +52,9 @@ from mlopt.passes.convert_graph_to_kernel import (
 from mlopt.passes.convert_graph_to_kernel import (
     transposed as _transposed,
 )
+from mlopt.passes.convert_graph_to_kernel import (
+    sampling as _sampling,
+)
 from mlopt.passes.convert_graph_to_kernel.control_flow import fill_single_elements
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion
 from mlopt.passes.convert_graph_to_kernel.scalars import signless, signless_type
@@ -60,7 +63,7 @@ from mlopt.passmanager import Condition, Pass, no_ops_of
 FAMILIES = (
     *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _quantization),
     _bounded,
-    *(_calls, _reduction, _resize, _transposed),
+    *(_calls, _reduction, _resize, _transposed, _sampling),
 )
 """The modules that register the conversions."""
 

@@ -33,6 +33,10 @@ Body: TypeAlias = Callable[..., SSAValue]
 """Builds a body: `(scalars, *elements of ins, element of out) → the element to yield`."""
 
 
+Bodies: TypeAlias = Callable[..., Sequence[SSAValue]]
+"""Builds a body with several outs: `(scalars, *elements of ins, *elements of outs) → the elements to yield`."""
+
+
 class Space:
     """An iteration space: named dimensions and their extents."""
 
@@ -146,6 +150,24 @@ class Launch:
     def map(self, space: Space, ins: Sequence[Operand], out: Operand, body: Body) -> SSAValue:
         """A `kernel.map` with one out."""
         return self._add(MapOp(*self._operands(space, ins, out), self._body(ins, out, body), pads=_pads(ins)))
+
+    def maps(
+        self, space: Space, ins: Sequence[Operand], outs: Sequence[Operand], body: Bodies
+    ) -> Sequence[SSAValue]:
+        """A `kernel.map` with several outs."""
+        every = (*ins, *outs)
+        block = Block(arg_types=[tensor_type(o.value).element_type for o in every])
+        block.add_op(YieldOp(*body(Scalars(block, unsigned=self.unsigned), *block.args)))
+        op = MapOp(
+            space.bounds,
+            [o.value for o in ins],
+            [o.value for o in outs],
+            [o.access for o in every],
+            Region(block),
+            pads=_pads(ins),
+        )
+        self._block.add_op(op)
+        return op.results
 
     def reduce(self, space: Space, ins: Sequence[Operand], out: Operand, body: Body) -> SSAValue:
         """A `kernel.reduce` with one out; over dimensions of which none is reduced, a map of the same body."""

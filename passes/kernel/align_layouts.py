@@ -16,7 +16,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from mlopt.dialects.kernel import NO_PAD, Access, MapOp, StructuredOp, tensor_type
 from mlopt.ir.locations import fuse_locations
 from mlopt.ir.names import set_name
-from mlopt.passes.kernel.inline_maps import keeps_unit_stride
+from mlopt.passes.kernel.inline_maps import keeps_rows, keeps_unit_stride
 from mlopt.passes.kernel.launches import (
     Read,
     chain_of,
@@ -81,10 +81,10 @@ def _transpose_chain(chain: list[SSAValue], axes: Sequence[int]) -> bool:
                     return False
             elif not isinstance(op, StructuredOp):
                 return False
-            if isinstance(op, StructuredOp) and not keeps_unit_stride(
-                op, use.index, op.accesses[use.index].permute(axes)
-            ):
-                return False
+            if isinstance(op, StructuredOp):
+                access = op.accesses[use.index].permute(axes)
+                if not keeps_unit_stride(op, use.index, access) or not keeps_rows(op, use.index, access):
+                    return False
     for value in chain:
         for use in value.uses:
             if isinstance(use.operation, StructuredOp):

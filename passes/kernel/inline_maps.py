@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
@@ -140,7 +140,11 @@ def inline_producer(reader: StructuredOp, index: int) -> bool:
     if isinstance(producer, FillOp):
         drop_read(reader, index, producer.value)
         return True
-    if isinstance(producer, MapOp) and _can_inline(producer, reader):
+    if (
+        isinstance(producer, MapOp)
+        and _can_inline(producer, reader)
+        and _is_read_in_order(producer, reader, index)
+    ):
         return _inline_map(producer, reader, index)
     return False
 
@@ -152,6 +156,40 @@ def _can_inline(producer: MapOp, reader: MapOp | ReduceOp) -> bool:
         return False
     # What the producer reads must still be there when the reader runs.
     return not any(is_overwritten(value) for value in producer.ins)
+
+
+def keeps_rows(op: Operation, index: int, access: Access) -> bool:
+    """Whether loads of `op` at computed indices still walk whole rows if its operand `index`, an out, has this access.
+
+    They are fast only while the dimension that is innermost in memory stays so: a transpose of their result is a
+    movement of its own.
+    """
+    if not isinstance(op, MapOp) or index < len(op.ins):
+        return True
+    if not any(isinstance(inner, tensor.ExtractOp) for inner in op.body.ops):
+        return True
+    return _innermost(access, op.extents) == _innermost(op.access_of(index), op.extents)
+
+
+def _is_read_in_order(producer: MapOp, reader: MapOp | ReduceOp, index: int) -> bool:
+    """Whether the reader, evaluating the producer itself, lets its loads walk the rows that they walk now."""
+    read = read_of(reader, index).access
+    point = producer.out_accesses[0].inverse()
+    if point is None:
+        return True
+    innermost = _innermost(reader.out_accesses[0], reader.extents)
+    row = None if innermost is None else point.compose(read).rows
+    moved = {d for d, r in enumerate(row or ()) if innermost in r.dims and producer.extents[d] > 1}
+    return keeps_rows(producer, len(producer.ins), Access.of_dims(sorted(moved), len(producer.extents)))
+
+
+def _innermost(access: Access, extents: tuple[int, ...]) -> int | None:
+    """The dimension that the last axis of more than one position moves along."""
+    for row in reversed(access.rows):
+        for d in row.dims:
+            if extents[d] > 1:
+                return d
+    return None
 
 
 def _inline_map(producer: MapOp, reader: MapOp | ReduceOp, index: int) -> bool:

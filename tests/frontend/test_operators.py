@@ -226,6 +226,16 @@ TRANSPOSED = [
 ]  # fmt: skip
 """More of ConvTranspose is in `test_transposed.py`."""
 
+GRID, REGIONS = floats(1, 3, 5, 2) * 2, np.array([[-1, 0, 5, 6], [2.5, 1, 3, 9]], np.float32)
+READ_BETWEEN = [
+    *(case("GridSample", IMAGE, GRID, opset=opset, mode=mode, padding_mode=padding, align_corners=corners)
+      for opset, mode in ((16, "bilinear"), (20, "cubic"), (20, "nearest"))
+      for padding, corners in (("zeros", 0), ("border", 1), ("reflection", 0))),
+    *(case("RoiAlign", IMAGE, REGIONS, ints(0, 0), opset=opset, mode=mode, output_height=3, output_width=2, sampling_ratio=2)
+      for opset in (10, 16) for mode in ("avg", "max")),
+    case("DeformConv", IMAGE, floats(2, 4, 2, 3), floats(1, 12, 6, 6, seed=1), floats(2), floats(1, 6, 6, 6), opset=19),
+]  # fmt: skip
+"""More of them is in `test_sampling.py`."""
 PARAMETERS = [floats(4), floats(4, seed=1), floats(4, seed=2), np.abs(floats(4, seed=3))]
 NORMALIZATIONS = [
     *(case("BatchNormalization", IMAGE, *PARAMETERS, opset=opset, epsilon=1e-3) for opset in (7, 9, 14, 15)),
@@ -430,7 +440,7 @@ QUANTIZED = [
 """More of these is in `test_quantization.py`."""
 
 CASES = [
-    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *TRANSPOSED, *NORMALIZATIONS, *REDUCTIONS),
+    *(*UNARY, *BINARY, *CONTRACTIONS, *TRANSFORMS, *POOLS, *SAMPLING, *TRANSPOSED, *READ_BETWEEN, *NORMALIZATIONS, *REDUCTIONS),
     *(*MOVEMENTS, *INDEXING, *SELECTIONS, *ALONG_AXIS, *NGRAMS, *POSITIONS, *SHAPES, *QUANTIZED),
 ]
 

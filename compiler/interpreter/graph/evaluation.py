@@ -25,6 +25,7 @@ from mlopt.interpreter.graph import normalization as _normalization
 from mlopt.interpreter.graph import quantization as _quantization
 from mlopt.interpreter.graph import reduction as _reduction
 from mlopt.interpreter.graph import resize as _resize
+from mlopt.interpreter.graph import sampling as _sampling
 from mlopt.interpreter.graph import scatter as _scatter
 from mlopt.interpreter.graph import transposed as _transposed
 from mlopt.interpreter.graph.registry import EVALUATIONS, Array
@@ -37,7 +38,7 @@ __all__ = ["FAMILIES", "evaluate", "evaluate_module"]
 
 FAMILIES = (
     *(_along_axis, _bounded, _contraction, _elementwise, _movement, _normalization, _quantization, _reduction),
-    *(_resize, _scatter, _transposed),
+    *(_resize, _scatter, _transposed, _sampling),
 )
 """The modules that hold the evaluations."""
 
