@@ -235,6 +235,7 @@ WITHOUT_KERNELS = {graph.RoiAlignOp}
 
 
 def _by_the_reference_evaluator(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    results = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
     return [np.asarray(result) for result in results]
 
 
