@@ -8,7 +8,7 @@ import pytest
 from mlopt.diagnostics import InputError, MloptError, RunError, UnsupportedError
 from mlopt.interpreter import structured_ops
 from mlopt.interpreter.kernel import evaluate_module
-from mlopt.interpreter.runtime import RUNTIME_FUNCTIONS
+from mlopt.interpreter.runtime.table import RUNTIME_FUNCTIONS
 from mlopt.ir.parser import parse_module
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from mlopt.diagnostics import MloptError, RunError, UnsupportedError, VerifyFailure
-from mlopt.interpreter.runtime import FUNCTIONS, PREFIX, RUNTIME_FUNCTIONS, Buffer, RuntimeFunction, base
+from mlopt.interpreter.runtime import PREFIX, Buffer, RuntimeFunction, base
 from mlopt.interpreter.runtime.page import page
+from mlopt.interpreter.runtime.table import FUNCTIONS, RUNTIME_FUNCTIONS
 from mlopt.interpreter.target import NumpyTarget
 from mlopt.ir import make_context, parse_module, print_module
 from mlopt.ir.functions import find_main

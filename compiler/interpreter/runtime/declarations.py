@@ -32,7 +32,6 @@ from xdsl.ir import Attribute
 from mlopt.diagnostics import Place, UnsupportedError, VerifyFailure
 from mlopt.dialects.kernel import CallOp
 from mlopt.interpreter.runtime.base import PREFIX, Buffer, Parameter, RuntimeFunction
-from mlopt.interpreter.runtime.table import RUNTIME_FUNCTIONS
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.locations import place_of_op
 
@@ -86,6 +85,10 @@ def declared_function(declaration: FuncOp, place: Place | None) -> RuntimeFuncti
 def _function(
     place: Place | None, name: str, types: Sequence[Attribute], attributes: Mapping[str, Attribute]
 ) -> RuntimeFunction:
+    from mlopt.interpreter.runtime.table import (
+        RUNTIME_FUNCTIONS,
+    )  # with all their files: most models call none
+
     found = RUNTIME_FUNCTIONS.get(name)
     if found is None:
         raise UnsupportedError(f"there is no run-time function '@{name}'", place=place)
