@@ -168,12 +168,12 @@ def keeps_rows(op: Operation, index: int, access: Access) -> bool:
         return True
     if not any(isinstance(inner, tensor.ExtractOp) for inner in op.body.ops):
         return True
-    return _innermost(access, op.extents) == _innermost(op.access_of(index), op.extents)
+    return _innermost(access, op.extents) == _innermost(op.accesses[index], op.extents)
 
 
 def _is_read_in_order(producer: MapOp, reader: MapOp | ReduceOp, index: int) -> bool:
     """Whether the reader, evaluating the producer itself, lets its loads walk the rows that they walk now."""
-    read = read_of(reader, index).access
+    read = reads_of(reader)[index].access
     point = producer.out_accesses[0].inverse()
     if point is None:
         return True
