@@ -85,9 +85,8 @@ def declared_function(declaration: FuncOp, place: Place | None) -> RuntimeFuncti
 def _function(
     place: Place | None, name: str, types: Sequence[Attribute], attributes: Mapping[str, Attribute]
 ) -> RuntimeFunction:
-    from mlopt.interpreter.runtime.table import (
-        RUNTIME_FUNCTIONS,
-    )  # with all their files: most models call none
+    """The function of a name for operands of these types. The table is loaded here: most models call none."""
+    from mlopt.interpreter.runtime.table import RUNTIME_FUNCTIONS
 
     found = RUNTIME_FUNCTIONS.get(name)
     if found is None:
