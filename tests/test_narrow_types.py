@@ -15,18 +15,18 @@ from mlopt import InputError, UnsupportedError
 from mlopt.options import CompileOptions
 from mlopt.passes.pipelines import PipelineOptions
 from mlopt.weights import WeightStore
+from mlopt.weights.sub_byte import WIDTHS
 from tests.mlir_opt import check_with_mlir_opt
 from tests.onnx_oracle import run_model
 
 SUB_BYTE = (ml_dtypes.int2, ml_dtypes.uint2, ml_dtypes.int4, ml_dtypes.uint4)
 UNOPTIMIZED = CompileOptions(pipeline=PipelineOptions(optimize=False))
-PACKED = (*SUB_BYTE, ml_dtypes.float4_e2m1fn)
+PACKED = (*SUB_BYTE, ml_dtypes.float4_e2m1fn, ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn)
 
 
 def numbers(dtype: type, *shape: int) -> np.ndarray:
     """Numbers of all bit patterns of a packed type, in an order that is not theirs."""
-    bits = 2 if dtype in (ml_dtypes.int2, ml_dtypes.uint2) else 4
-    count = int(np.prod(shape))
+    count, bits = int(np.prod(shape)), WIDTHS[np.dtype(dtype)]
     return ((np.arange(count) * 7 + 3) % (1 << bits)).astype(np.uint8).view(dtype).reshape(shape)
 
 
@@ -49,14 +49,15 @@ def dequantize(weights: TensorProto, block: int = 0) -> onnx.ModelProto:
     scales = numpy_helper.from_array(scale.reshape((-1, columns) if block else ()), "scale")
     attributes = {"block_size": block} if block else {}
     node = helper.make_node("DequantizeLinear", ["w", "scale"], ["y"], axis=0, **attributes)
-    return model_of([node], {}, [weights, scales], 25)
+    return model_of([node], {}, [weights, scales], 28)
 
 
 def as_i32_data(array: np.ndarray) -> TensorProto:
-    """The packed bytes in `int32_data`, as older writers have them."""
+    """The packed bytes in `int32_data`, as older writers have them; of 6 bits each element in a number of its own."""
     raw = numpy_helper.from_array(array, "w")
     tensor = TensorProto(name="w", data_type=raw.data_type, dims=raw.dims)
-    tensor.int32_data.extend(raw.raw_data)
+    whole = WIDTHS[array.dtype] == 6
+    tensor.int32_data.extend(array.view(np.uint8).reshape(-1).tolist() if whole else raw.raw_data)
     return tensor
 
 
@@ -76,6 +77,10 @@ def test_packed_data_of_the_wrong_length(tmp_path: Path) -> None:
     weights = numpy_helper.from_array(numbers(ml_dtypes.int4, 3, 5), "w")
     weights.raw_data += b"\0"
     with pytest.raises(InputError, match='tensor "w": expected 8 bytes of data, found 9'):
+        mlopt.compile(dequantize(weights))
+    weights = as_i32_data(numbers(ml_dtypes.int4, 3, 5))
+    weights.int32_data.append(0)
+    with pytest.raises(InputError, match='tensor "w": expected 8 numbers in int32_data, found 9'):
         mlopt.compile(dequantize(weights))
 
 

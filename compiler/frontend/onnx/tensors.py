@@ -16,7 +16,7 @@ from onnx import TensorProto, numpy_helper
 from mlopt.diagnostics import InputError, Place, UnsupportedError
 from mlopt.frontend.onnx.weightless import Span
 from mlopt.weights.mapped import MappedFiles
-from mlopt.weights.sub_byte import extended, packed_bytes, unpacked
+from mlopt.weights.sub_byte import WIDTHS, extended, packed_bytes, unpacked
 
 
 def tensor_array(
@@ -54,6 +54,11 @@ def tensor_array(
         return _elements(data, shape, dtype)
     if tensor.HasField("raw_data"):
         return _elements(np.frombuffer(tensor.raw_data, np.uint8), shape, dtype)
+    if WIDTHS.get(dtype) in (2, 4) and len(tensor.int32_data) != expected:  # each number is a byte
+        message = (
+            f"{_what(tensor)}: expected {expected} numbers in int32_data, found {len(tensor.int32_data)}"
+        )
+        raise InputError(message, place=place)
     try:
         return extended(numpy_helper.to_array(tensor))
     except (ValueError, TypeError) as error:
