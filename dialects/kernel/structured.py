@@ -166,18 +166,20 @@ class StructuredOp(IRDLOperation, ABC):
         self._verify_kind()
 
     def _verify_space(self) -> None:
-        if len(self.names) != len(self.extents):
-            raise VerifyException(f"{len(self.extents)} bounds but {len(self.names)} dimension names")
-        if len(set(self.names)) != len(self.names):
+        extents, names = self.extents, self.names
+        operands, ins = len(self.operands), len(self.ins)
+        if len(names) != len(extents):
+            raise VerifyException(f"{len(extents)} bounds but {len(names)} dimension names")
+        if len(set(names)) != len(names):
             raise VerifyException("two dimensions have the same name")
-        if any(extent < 0 for extent in self.extents):
-            raise VerifyException(f"bounds must not be negative, found {list(self.extents)}")
-        if not self.outs:
+        if any(extent < 0 for extent in extents):
+            raise VerifyException(f"bounds must not be negative, found {list(extents)}")
+        if operands == ins:
             raise VerifyException(f"'{self.name}' needs at least one out")
-        if len(self.indexing_maps) != len(self.operands):
-            raise VerifyException(f"{len(self.operands)} operands but {len(self.indexing_maps)} index maps")
-        if len(self.pads) != len(self.ins):
-            raise VerifyException(f"{len(self.ins)} ins but {len(self.pads)} pads")
+        if len(self.indexing_maps) != operands:
+            raise VerifyException(f"{operands} operands but {len(self.indexing_maps)} index maps")
+        if len(self.pads) != ins:
+            raise VerifyException(f"{ins} ins but {len(self.pads)} pads")
 
     def _verify_accesses(self) -> None:
         extents, num_ins = self.extents, len(self.ins)
@@ -201,14 +203,15 @@ class StructuredOp(IRDLOperation, ABC):
             if pad is not None:
                 self._verify_pad(where, pad, type.element_type)
             elif not empty:
-                self._verify_in_bounds(where, access, type)
+                self._verify_in_bounds(where, access.extent(extents), type)
 
     def _verify_pad(self, where: str, pad: Attribute, element: Attribute) -> None:
         if not isinstance(pad, FloatAttr | IntegerAttr) or pad.get_type() != element:
             raise VerifyException(f"{where}: pad value {pad} is no number of element type {element}")
 
-    def _verify_in_bounds(self, where: str, access: Access, type: TensorType[Attribute]) -> None:
-        ranges = access.extent(self.extents)
+    def _verify_in_bounds(
+        self, where: str, ranges: Sequence[tuple[int, int]], type: TensorType[Attribute]
+    ) -> None:
         for axis, (size, (low, high)) in enumerate(zip(type.get_shape(), ranges, strict=True)):
             if size >= 0 and (low < 0 or high >= size):
                 raise VerifyException(
