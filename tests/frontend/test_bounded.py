@@ -15,6 +15,8 @@ from onnx.parser import parse_graph
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 import mlopt
+from mlopt import InputError, RunError, UnsupportedError
+from tests.frontend.all_levels import check_all_levels
 from tests.frontend.onnx_models import assert_close, run_onnxruntime
 
 SHAPES = {"m": (6,), "w": (2, 5), "x": (6, 4), "v": (6,), "t": (4, 3), "k": (2, 5, 4), "n": (6,)}
@@ -241,7 +243,200 @@ def test_an_operator_carries_the_size(name: str) -> None:
     assert_as_onnxruntime(model(*CASES[name]))
 
 
+LEVELS = [
+    "concat along the axis",
+    "softmax along the axis",
+    "matmul over the axis",
+    "masked scatter",
+    "unique",
+]
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_at_all_levels(name: str) -> None:
+    """Also from the text, with poisoned memory, and `mlir-opt` takes the memref level."""
+    proto = model(*CASES[name])
+    for inputs in feeds(proto):
+        if not all(array.any() for array in inputs.values()):
+            continue
+        check_all_levels(proto, inputs, mlir=name == LEVELS[0])
+
+
 REFUSED = {
-    "a fixed size beside it": row_case("y = Add(r, t)"),
-    "no rule": row_case("y = Hardmax<axis=0>(r)"),
-}
+    "a fixed size beside it": (row_case("y = Add(r, t)"), 'Add: "r" .* and another operand has the size 4 there'),
+    "two axes of one operand": (
+        row_case("q = Transpose<perm=[1,0]>(r) y = MatMul(r, q)"),
+        "MatMul: .* and so has another operand, along another one",
+    ),
+    "the axis of a function": (row_case("y = Hardmax<axis=0>(r)"), "Hardmax: .* along which this operator works"),
+    "no rule": (row_case("y = Trilu(r)", opset=14), 'Trilu: "r" .* which this operator does not take'),
+    "squeeze of what turns out to be 1": (row_case("y = Squeeze(r)"), "Squeeze: .* how many there are would depend"),
+    "squeeze of the axis": (row_case("y = Squeeze<axes=[0]>(r)"), "Squeeze: .* which is squeezed"),
+    "split of the axis": (row_case("y, z = Split<axis=0>(r)", "y z"), "Split: .* which is split"),
+    "an axis in the middle": (
+        row_case("q = Transpose<perm=[1,0]>(r) s = Constant<value_ints=[-1]>() y = Reshape(q, s)"),
+        "Reshape: .* does not stay one axis",
+    ),
+    "a shape of two computed sizes": (
+        row_case("s = Shape(p) d = Concat<axis=0>(s, s) y = ConstantOfShape(d)"),
+        "the shape is computed at run time for 2 axes",
+    ),
+    "no bound": (
+        row_case("s = Size(p) e = Cast<to=1>(s) f = Exp(e) l = Cast<to=7>(f) a = Constant<value_int=0>() "
+                 "d = Constant<value_int=1>() y = Range(a, l, d)", "y:i"),
+        "Range: the length is computed at run time, and nothing says how large it can be",
+    ),
+    "sizes that are positions": (row_case("y = ConstantOfShape(p)"), "ConstantOfShape: .* itself a list of sizes"),
+    "updates of a fixed number": (
+        row_case("u = Unsqueeze<axes=[1]>(p) y = ScatterND(x, u, x)"),
+        "ScatterND: .* along which the indices and the updates differ",
+    ),
+    "data to be written": (
+        row_case(
+            "i0 = Constant<value_ints=[0]>() u = Unsqueeze<axes=[1]>(i0) l = Gather<axis=0>(x, i0) "
+            "y = ScatterND(r, u, l)"
+        ),
+        "ScatterND: .* into which is written",
+    ),
+    "quantization along the axis": (
+        row_case("s = Constant<value_floats=[1.0,2.0,3.0,4.0,5.0,6.0]>() z = Cast<to=2>(s) "
+                 "y0 = QuantizeLinear<axis=0>(r, s, z) y = DequantizeLinear<axis=0>(y0, s, z)", opset=13),
+        "QuantizeLinear: .* along which scales vary",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_rule_is_for_is_refused_by_name(name: str) -> None:
+    case, message = REFUSED[name]
+    with pytest.raises(UnsupportedError, match=message):
+        mlopt.compile(model(*case))
+
+
+def test_examples_give_the_size_where_there_is_no_rule() -> None:
+    """The model then holds for these inputs; others are compiled anew, and nothing is ever taken for granted."""
+    proto = model(*row_case("y = Hardmax<axis=0>(r)"))
+    some, _, every, more = feeds(proto)
+    compiled = mlopt.compile(proto, inputs=some)
+    for inputs in (some, every, more, some):
+        assert_close(compiled.run(inputs), run_onnxruntime(proto, inputs))
+    with pytest.raises(InputError, match=r'input "m" is .* decides shapes'):
+        compiled.executable.run(every)
+
+
+def test_sizes_that_must_agree_are_compared_at_run_time() -> None:
+    """Rows where m is true plus rows where v is positive: as many, or the run ends with an error."""
+    proto = model(
+        *row_case(
+            "zero = Constant<value_float=0.0>() c = Greater(v, zero) j = NonZero(c) q = Squeeze<axes=[0]>(j) "
+            "s = Gather<axis=0>(x, q) y = Add(r, s)"
+        )
+    )
+    compiled = mlopt.compile(proto)
+    inputs = {"m": np.arange(6) < 3, "x": np.ones((6, 4), np.float32), "v": np.float32([1, 0, 1, 0, 1, 0])}
+    assert_close(compiled.run(inputs), run_onnxruntime(proto, inputs))
+    with pytest.raises(RunError, match='node "Add_y": expected equal sizes, found 2 and 3'):
+        compiled.run(inputs | {"m": np.arange(6) < 2})
+
+
+@pytest.mark.parametrize("index", [2, -3, 3, -4])
+def test_an_index_behind_the_extent_is_an_error(index: int) -> None:
+    proto = model(*row_case(f"i0 = Constant<value_int={index}>() y = Gather<axis=0>(r, i0)"))
+    compiled = mlopt.compile(proto)
+    for count in (3, 2, 6):
+        inputs = {"m": np.arange(6) < count, "x": np.arange(24, dtype=np.float32).reshape(6, 4)}
+        if -count <= index < count:
+            assert_close(compiled.run(inputs), run_onnxruntime(proto, inputs))
+        else:
+            with pytest.raises(RunError, match=r'node "Gather_y": index .* out of bounds'):
+                compiled.run(inputs)
+
+
+def test_a_size_that_is_no_multiple_is_an_error() -> None:
+    proto = model(*row_case("s = Constant<value_ints=[-1,8]>() y = Reshape(r, s)"))
+    compiled = mlopt.compile(proto)
+    x = np.arange(24, dtype=np.float32).reshape(6, 4)
+    for count in (0, 2, 6):
+        assert (
+            compiled.run({"m": np.arange(6) < count, "x": x})["y"].tolist()
+            == x[:count].reshape(-1, 8).tolist()
+        )
+    with pytest.raises(RunError, match='node "Reshape_y": expected equal sizes'):
+        compiled.run({"m": np.arange(6) < 3, "x": x})
+
+
+def branches(then: str, otherwise: str) -> onnx.ModelProto:
+    """The rows, and an If of two branches that see them."""
+    proto = model(*row_case("c = Cast<to=9>(v) d = Gather<axis=0>(c, z0) z0 = Constant<value_int=0>()", "r"))
+    nodes = [parse_graph(f"g () => (float o) {{ o = {text} }}") for text in (then, otherwise)]
+    for index, graph in enumerate(nodes):
+        graph.name = f"branch{index}"
+    proto.graph.node.sort(key=lambda node: node.op_type == "Gather" and node.output[0] == "d")
+    proto.graph.node.append(helper.make_node("If", ["d"], ["y"], then_branch=nodes[0], else_branch=nodes[1]))
+    proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    return proto
+
+
+def test_branches_see_bounded_values_but_give_none() -> None:
+    proto = branches("ReduceSum<axes=[0],keepdims=0>(r)", "ReduceMax<axes=[0],keepdims=0>(x)")
+    compiled = mlopt.compile(proto)
+    for inputs in feeds(proto):
+        for first in (0.0, 1.0):
+            inputs["v"][0] = first
+            assert_close(compiled.run(inputs), run_onnxruntime(proto, inputs))
+    with pytest.raises(UnsupportedError, match='"o" leaves a branch or a body, and its size depends on data'):
+        mlopt.compile(branches("Neg(r)", "Neg(x)"))
+
+
+def test_loops_carry_no_bounded_values() -> None:
+    body = parse_graph(
+        "body (int64 i, bool c, float[N,4] a) => (bool c1, float[N,4] b) { c1 = Identity(c) b = Neg(a) }"
+    )
+    proto = model(*row_case("k0 = Constant<value_int=3>()", "r"))
+    proto.graph.node.append(helper.make_node("Loop", ["k0", "", "r"], ["y"], body=body))
+    proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    with pytest.raises(UnsupportedError, match='Loop: "r" has a size that depends on data, along axis 0'):
+        mlopt.compile(proto)
+
+
+def test_arrays_for_outputs_have_the_largest_size() -> None:
+    """What is returned is the part that counts, a view of the caller's array."""
+    proto = model(*CASES["nonzero"])
+    compiled = mlopt.compile(proto)
+    (spec,) = compiled.outputs
+    assert (spec.shape, spec.bounded_axis) == ((2, 10), 1)
+    out = np.full(spec.shape, -1)
+    for inputs in feeds(proto):
+        result = compiled.run(inputs, {"y": out})["y"]
+        assert np.shares_memory(result, out) or result.size == 0
+        np.testing.assert_array_equal(result, np.argwhere(inputs["w"]).T)
+
+
+def test_a_size_that_constants_give_is_no_bound() -> None:
+    proto = model(
+        "s = Constant<value_ints=[0,3,0,5]>() i = NonZero(s) p = Squeeze<axes=[0]>(i) y = Gather<axis=1>(x, p)",
+        "y",
+    )
+    (spec,) = mlopt.compile(proto).outputs
+    assert (spec.shape, spec.bounded_axis) == ((6, 2), None)
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_top_k_with_a_computed_k(k: int) -> None:
+    proto = model(
+        "one = Constant<value_ints=[1]>() c = Cast<to=7>(m) s = ReduceSum<keepdims=1>(c) y, i = TopK<axis=0>(x, s)",
+        "y i:i",
+    )
+    inputs = {"m": np.arange(6) < k, "x": np.random.default_rng(0).standard_normal((6, 4), np.float32)}
+    assert_close(mlopt.compile(proto).run(inputs), run_onnxruntime(proto, inputs))
+
+
+def test_top_k_of_what_is_bounded() -> None:
+    proto = model(*row_case("k0 = Constant<value_ints=[2]>() y, i0 = TopK<axis=0>(r, k0)", "y i0:i"))
+    compiled = mlopt.compile(proto)
+    for inputs in feeds(proto):
+        if inputs["m"].sum() >= 2:
+            assert_close(compiled.run(inputs), run_onnxruntime(proto, inputs))
+        else:
+            with pytest.raises(RunError, match="expected equal sizes, found 2 and"):
+                compiled.run(inputs)
