@@ -412,6 +412,14 @@ def test_types_without_a_form():
         run_mlopt(proto, given)
 
 
+def test_products_of_small_floats():
+    """The standard has them; cast to i32 their sums would lose what is behind the point."""
+    a, zero = np.ones((2, 2), ml_dtypes.float8_e4m3fn), np.array(0, ml_dtypes.float8_e4m3fn)
+    proto, given = model("QLinearMatMul", a, f32(1), zero, a, f32(1), zero, f32(1), zero)
+    with pytest.raises(UnsupportedError, match="a product of tensor<2x2xf8E4M3FN> is not supported"):
+        run_mlopt(proto, given)
+
+
 def test_scales_of_the_wrong_shape_in_products():
     a, b = numbers(np.uint8, 2, 3), numbers(np.uint8, 3, 4)
     two, zero = np.ones((1, 2), np.float32), np.uint8(0)

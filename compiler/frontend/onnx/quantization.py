@@ -27,6 +27,7 @@ from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import (
     is_float,
+    is_integer,
     is_scale_float,
     is_tiny_float,
     normalize_axis,
@@ -214,6 +215,8 @@ def _exact_type(count: int) -> Attribute:
 
 def _centered(node: Node, value: SSAValue, zero_point: SSAValue | None, element: Attribute) -> SSAValue:
     """The difference from the zero point in that type."""
+    if not is_integer(tensor_type(value.type).element_type):
+        raise node.error(f"a product of {value.type} is not supported", UnsupportedError)
     wide = _cast(node, value, element)
     if zero_point is None:
         return wide

@@ -38,7 +38,12 @@ Limit: TypeAlias = Callable[[NodeProto], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class Form:
+    """How an operator is imported from version `since` on, but for nodes that `limit` gives a reason for.
+
+    `outputs` is how many outputs it gives (None: any number).
+    """
+
     since: int
     function: ImportFunction
     limit: Limit | None
@@ -73,7 +78,7 @@ class Unsupported:
 
 
 _NAMES_SHOWN = 5
-_forms: dict[tuple[str, str], list[_Form]] = {}
+_forms: dict[tuple[str, str], list[Form]] = {}
 _not_loaded: list[str] = []
 
 
@@ -100,7 +105,7 @@ def importer(
 
     def enter(function: _Function) -> _Function:
         forms = _forms.setdefault((domain, op_type), [])
-        forms.append(_Form(since, function, limit, outputs))
+        forms.append(Form(since, function, limit, outputs))
         forms.sort(key=lambda form: form.since)
         return function
 
@@ -122,6 +127,13 @@ def supported_operators() -> Iterator[tuple[str, str, int]]:
     for (domain, op_type), forms in sorted(_forms.items()):
         for form in forms:
             yield domain, op_type, form.since
+
+
+def operator_forms() -> Iterator[tuple[str, str, Sequence[Form]]]:
+    """(domain, operator, forms from the oldest on) of every operator that has an importer, sorted."""
+    _load_all()
+    for (domain, op_type), forms in sorted(_forms.items()):
+        yield domain, op_type, tuple(forms)
 
 
 def find_unsupported(model: ModelProto) -> list[Unsupported]:
@@ -177,7 +189,7 @@ def require_supported(model: ModelProto, place: Place) -> None:
         )
 
 
-def _form(domain: str, op_type: str, opset: int) -> _Form | None:
+def _form(domain: str, op_type: str, opset: int) -> Form | None:
     if _is_too_new(domain, opset):
         return None
     forms = _forms_until(domain, op_type, opset)
@@ -187,7 +199,7 @@ def _form(domain: str, op_type: str, opset: int) -> _Form | None:
     return forms[-1] if forms else None
 
 
-def _forms_until(domain: str, op_type: str, opset: int) -> list[_Form]:
+def _forms_until(domain: str, op_type: str, opset: int) -> list[Form]:
     return [form for form in _forms.get((domain, op_type), []) if form.since <= opset]
 
 
@@ -226,7 +238,7 @@ def _obstacle_in(function: FunctionProto, opsets: Mapping[str, int]) -> str | No
     return f"which is defined by {', '.join(dict.fromkeys(unknown))}" if unknown else None
 
 
-def _shortcoming(form: _Form, node: NodeProto, used: Collection[str]) -> str | None:
+def _shortcoming(form: Form, node: NodeProto, used: Collection[str]) -> str | None:
     """What a node asks of its operator that the importer does not have."""
     if form.limit is not None and (reason := form.limit(node)) is not None:
         return reason

@@ -49,7 +49,7 @@ _WITH_PARAMETERS = ("Clip", "HardSigmoid", "LeakyRelu")
 
 
 def activation_limit(node: NodeProto) -> str | None:
-    """The limit of an operator that ends with an activation."""
+    """With an activation other than Relu, Sigmoid, Tanh, LeakyRelu, HardSigmoid, Clip."""
     name = next((attribute.s.decode() for attribute in node.attribute if attribute.name == "activation"), "")
     return None if name in ("", *_PLAIN, *_WITH_PARAMETERS) else f"with activation = {name}"
 

@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import rank_of, shape_of, tensor_type
+from mlopt.dialects.graph.base import FLOAT, rank_of, require_elements, shape_of, tensor_type
 from mlopt.frontend.onnx.contrib.limits import MICROSOFT, without
 from mlopt.frontend.onnx.formulas import Formula
 from mlopt.frontend.onnx.node import Node
@@ -169,6 +169,7 @@ def score_scale(node: Node, depth: int) -> float:
 
 def hidden(formula: Formula, scores: SSAValue, visible: SSAValue) -> SSAValue:
     """The lowest number where nothing is to be seen."""
+    require_elements(FLOAT, tensor_type(scores.type), "the scores")
     lowest = formula.number(-largest_number(tensor_type(scores.type).element_type), scores)
     return formula.node.add(graph.WhereOp(visible, scores, lowest)).result
 

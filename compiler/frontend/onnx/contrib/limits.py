@@ -19,8 +19,12 @@ def without(
 ) -> Limit:
     """The limit of an operator of which some parts are not supported.
 
-    `attributes` has the only value of each that is; `inputs` and `outputs` name those that are not, by position.
+    `attributes` has the only value of each that is; `inputs` and `outputs` name those that are not, by position. Its
+    docstring says so, for the table of operators.
     """
+
+    refused = [f"{name} other than {value}" for name, value in (attributes or {}).items()]
+    refused += [*(inputs or {}).values(), *(outputs or {}).values()]
 
     def limit(node: NodeProto) -> str | None:
         for attribute in node.attribute:
@@ -35,4 +39,5 @@ def without(
                     return f"with {name}"
         return None
 
+    limit.__doc__ = f"With {', '.join(refused)}."
     return limit

@@ -72,6 +72,7 @@ def _bits_limit(node: NodeProto) -> str | None:
 
 
 def _packed_limit(node: NodeProto) -> str | None:
+    """With bits other than 2, 4 or 8, weight_prepacked other than 0, g_idx."""
     return _bits_limit(node) or without(attributes={"weight_prepacked": 0}, inputs={4: "g_idx"})(node)
 
 
