@@ -121,23 +121,21 @@ class StructuredOp(IRDLOperation, ABC):
     @property
     def accesses(self) -> tuple[Access, ...]:
         """One access per operand, `ins` first."""
-        result: list[Access] = []
-        for attr in self.indexing_maps:
-            access = Access.from_map(attr.data)
-            if access is None:
-                raise VerifyException(f"index map {attr.data} is not linear in the iteration dimensions")
-            result.append(access)
-        return tuple(result)
+        return tuple(map(_access_of, self.indexing_maps))
 
     @property
     def in_accesses(self) -> tuple[Access, ...]:
         """The accesses of `ins`."""
-        return self.accesses[: len(self.ins)]
+        return tuple(map(_access_of, self.indexing_maps.data[: len(self.ins)]))
 
     @property
     def out_accesses(self) -> tuple[Access, ...]:
         """The accesses of `outs`."""
-        return self.accesses[len(self.ins) :]
+        return tuple(map(_access_of, self.indexing_maps.data[len(self.ins) :]))
+
+    def access_of(self, index: int) -> Access:
+        """The access of one operand."""
+        return _access_of(self.indexing_maps.data[index])
 
     @property
     def reduction_dims(self) -> tuple[int, ...]:
@@ -383,6 +381,13 @@ class ContractOp(StructuredOp):
         a, b, out = (tensor_type(value).element_type for value in self.operands)
         if a != b or not _extends(a, out):
             raise VerifyException(f"a contract of {a} and {b} can't accumulate in {out}")
+
+
+def _access_of(attr: AffineMapAttr) -> Access:
+    access = Access.from_map(attr.data)
+    if access is None:
+        raise VerifyException(f"index map {attr.data} is not linear in the iteration dimensions")
+    return access
 
 
 def _extends(narrow: Attribute, wide: Attribute) -> bool:

@@ -32,7 +32,7 @@ from mlopt.passes.kernel.launches import (
     is_empty,
     kind_of,
     only_map,
-    reads_of,
+    read_of,
     shape_of,
     structured_reads,
 )
@@ -87,7 +87,7 @@ def movement_obstacle(launch: LaunchOp, movement: MapOp) -> Operation | None:
         if reads is None or kind_of(user) is Kind.OPAQUE:
             return user
         for op, index in reads:
-            read = compose_read(movement, reads_of(op)[index], op.extents)
+            read = compose_read(movement, read_of(op, index), op.extents)
             if read is None or not keeps_unit_stride(op, index, read.access):
                 return user
     return None
@@ -202,7 +202,7 @@ def _read_obstacle(kind: Kind, readers: Sequence[tuple[StructuredOp, int]], cons
     name = consumer.kernel_name.data
     accesses: set[Access] = set()
     for op, index in readers:
-        read = reads_of(op)[index]
+        read = read_of(op, index)
         shape = shape_of(read.value)
         if read.pad != NO_PAD or not read.access.is_injective or not read.access.covers(shape, op.extents):
             return f"its result is not read element by element by '{name}'"

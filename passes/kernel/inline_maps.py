@@ -31,6 +31,7 @@ from mlopt.passes.kernel.launches import (
     Read,
     drop_read,
     is_overwritten,
+    read_of,
     reads_of,
     set_reads,
     shape_of,
@@ -43,7 +44,7 @@ def compose_read(movement: MapOp, read: Read, extents: tuple[int, ...]) -> Read 
     `extents` are those of the reading op. A padded read of a movement is exact if an index outside of the movement's
     result is also outside of its source, or can't occur; if both pad, they must pad with the same value.
     """
-    source = reads_of(movement)[0]
+    source = read_of(movement, 0)
     written = movement.out_accesses[0]
     point = written.inverse()
     if point is None or not written.covers(shape_of(movement.res[0]), movement.extents):
@@ -87,7 +88,7 @@ def _leaves_source(axis: int, movement: MapOp, source: Read, point: Access) -> b
 
 def absorb_movement(reader: StructuredOp, index: int, movement: MapOp) -> bool:
     """Let `reader` read the source of a movement instead of its result, at position `index` of its `ins`."""
-    read = compose_read(movement, reads_of(reader)[index], reader.extents)
+    read = compose_read(movement, read_of(reader, index), reader.extents)
     if read is None or not keeps_unit_stride(reader, index, read.access):
         return False
     reads = reads_of(reader)
@@ -110,7 +111,7 @@ def keeps_unit_stride(op: StructuredOp, index: int, access: Access) -> bool:
     a, b, out = op.accesses
     shared = a.dims & b.dims & out.dims
     return _has_unit_stride(access, shared, op.extents) or not _has_unit_stride(
-        op.accesses[index], shared, op.extents
+        op.access_of(index), shared, op.extents
     )
 
 
@@ -129,13 +130,13 @@ def inline_producer(reader: StructuredOp, index: int) -> bool:
     A movement is always composed if that is exact. Another map must be read here alone, and no point of it may be
     evaluated twice because of it.
     """
-    value = reads_of(reader)[index].value
+    value = reader.ins[index]
     if not isinstance(value, OpResult):
         return False
     producer = value.op
     if isinstance(producer, MapOp) and producer.is_movement:
         return not is_overwritten(producer.ins[0]) and absorb_movement(reader, index, producer)
-    if not isinstance(reader, MapOp | ReduceOp) or reads_of(reader)[index].pad != NO_PAD:
+    if not isinstance(reader, MapOp | ReduceOp) or reader.pads.data[index] != NO_PAD:
         return False
     if isinstance(producer, FillOp):
         drop_read(reader, index, producer.value)
@@ -168,12 +169,12 @@ def keeps_rows(op: Operation, index: int, access: Access) -> bool:
         return True
     if not any(isinstance(inner, tensor.ExtractOp) for inner in op.body.ops):
         return True
-    return _innermost(access, op.extents) == _innermost(op.accesses[index], op.extents)
+    return _innermost(access, op.extents) == _innermost(op.access_of(index), op.extents)
 
 
 def _is_read_in_order(producer: MapOp, reader: MapOp | ReduceOp, index: int) -> bool:
     """Whether the reader, evaluating the producer itself, lets its loads walk the rows that they walk now."""
-    read = reads_of(reader)[index].access
+    read = read_of(reader, index).access
     point = producer.out_accesses[0].inverse()
     if point is None:
         return True

@@ -92,6 +92,11 @@ def reads_of(op: StructuredOp) -> list[Read]:
     ]
 
 
+def read_of(op: StructuredOp, index: int) -> Read:
+    """One entry of `reads_of`."""
+    return Read(op.ins[index], op.access_of(index), op.pads.data[index])
+
+
 def set_reads(op: StructuredOp, reads: Sequence[Read]) -> None:
     """Replace the `ins` of a structured op. Its body's arguments are the caller's business."""
     outs = list(op.outs)
@@ -173,7 +178,8 @@ def chain_of(value: SSAValue) -> list[SSAValue]:
 
 def is_destination_use(op: Operation, index: int) -> bool:
     """Whether operand `index` of `op` is one of its destinations."""
-    return isinstance(op, DestinationStyle) and index >= len(op.ins)
+    # The outs are the last operands, one for each result.
+    return index >= len(op.operands) - len(op.results) and isinstance(op, DestinationStyle)
 
 
 def is_overwritten(value: SSAValue) -> bool:

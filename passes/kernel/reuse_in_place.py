@@ -43,7 +43,7 @@ from mlopt.passes.kernel.launches import (
     erase_if_unused,
     is_destination_use,
     is_empty,
-    reads_of,
+    read_of,
 )
 from mlopt.passes.kernel.liveness import AliasClass, BlockLiveness
 from mlopt.passes.kernel.reuse_in_launch import is_carried, reuse_in_launch
@@ -192,7 +192,7 @@ def obstacle_inside(launch: LaunchOp, index: int, position: int) -> str | None:
         if use.operation is not writer or not isinstance(writer, MapOp):
             return "the launch reads it in another way while it writes the result"
         written = list(writer.outs).index(launch.out_args[position])
-        read = reads_of(writer)[use.index]
+        read = read_of(writer, use.index)
         if read.pad != NO_PAD or read.access.without_unit_dims(writer.extents) != writer.out_accesses[
             written
         ].without_unit_dims(writer.extents):

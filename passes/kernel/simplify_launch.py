@@ -66,8 +66,7 @@ def merge_equal_reads(op: StructuredOp) -> bool:
     changed = False
     seen: dict[Hashable, int] = {}
     index = 0
-    while index < len(op.ins):
-        read = reads_of(op)[index]
+    for read in reads_of(op):
         key = (read.value, read.access.without_unit_dims(op.extents), read.pad)
         first = seen.setdefault(key, index)
         if first != index:
