@@ -13,6 +13,12 @@ def max_pool(builder: Builder, op: graph.MaxPoolOp) -> None:
     builder.node(op, "MaxPool", attributes=_attributes(op))
 
 
+@exports(graph.MaxPoolWithIndicesOp)
+def max_pool_with_indices(builder: Builder, op: graph.MaxPoolWithIndicesOp) -> None:
+    storage_order = int(op.column_major is not None)
+    builder.node(op, "MaxPool", attributes={**_attributes(op), "storage_order": storage_order})
+
+
 @exports(graph.AveragePoolOp)
 def average_pool(builder: Builder, op: graph.AveragePoolOp) -> None:
     count_include_pad = int(op.count_include_pad is not None)

@@ -69,6 +69,7 @@ from mlopt.dialects.graph.normalization import (
 from mlopt.dialects.graph.pooling import (
     AveragePoolOp,
     MaxPoolOp,
+    MaxPoolWithIndicesOp,
     PoolOp,
 )
 from mlopt.dialects.graph.quantization import (
@@ -204,6 +205,7 @@ __all__ = [
     "MatMulOp",
     "MaxOp",
     "MaxPoolOp",
+    "MaxPoolWithIndicesOp",
     "MinOp",
     "ModOp",
     "MulOp",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType, UnitAttr, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -112,6 +112,52 @@ class MaxPoolOp(PoolOp):
     """
 
     name = "graph.max_pool"
+
+
+@irdl_op_definition
+class MaxPoolWithIndicesOp(PoolOp):
+    """As `graph.max_pool`, and where each largest element stands. ONNX MaxPool with both outputs.
+
+    An index (i64) counts the elements of the whole input, in row-major order, or with `column_major` with the spatial
+    dimensions in reverse order. Of equal elements the first in the window counts, of NaNs the first one; padding never
+    counts.
+
+    ```mlir
+    %y, %i = graph.max_pool_with_indices %x kernel = [2, 2] strides = [2, 2]
+      : (tensor<1x8x4x4xf32>) -> (tensor<1x8x2x2xf32>, tensor<1x8x2x2xi64>)
+    ```
+    """
+
+    name = "graph.max_pool_with_indices"
+    indices = result_def(TensorType)
+    column_major = opt_prop_def(UnitAttr)
+    assembly_format = f"{WINDOW} (`column_major` $column_major^)? {SIGNATURE}"
+
+    def __init__(
+        self,
+        input: Operand,
+        kernel: Sequence[int],
+        *,
+        strides: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        dilations: Sequence[int] | None = None,
+        ceil_mode: bool = False,
+        column_major: bool = False,
+    ):
+        super().__init__(
+            input,
+            kernel,
+            strides=strides,
+            pads=pads,
+            dilations=dilations,
+            ceil_mode=ceil_mode,
+            flags={"column_major": unit_attr(column_major)},
+        )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
+        (values,) = super().infer(operands, properties)
+        return (values, TensorType(i64, values.get_shape()))
 
 
 @irdl_op_definition

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects import arith, tensor
-from xdsl.dialects.builtin import LocationAttr, TensorType
+from xdsl.dialects.builtin import LocationAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlopt.dialects.kernel import (
@@ -123,6 +123,11 @@ class Launch:
         """The argument that the only result is written into."""
         return self._block.args[len(self._ins)]
 
+    @property
+    def outs(self) -> Sequence[SSAValue]:
+        """The arguments that the results are written into."""
+        return self._block.args[len(self._ins) :]
+
     def use(self, value: SSAValue, name: str) -> SSAValue:
         """The argument for a graph-level tensor from outside; `name` is for the reader."""
         outside = self._convert(value)
@@ -226,3 +231,13 @@ def named(value: SSAValue, name: str) -> SSAValue:
 def position(s: Scalars, space: Space, name: str) -> SSAValue:
     """The position along a dimension of the space whose body is being built, as an index."""
     return s.emit(IndexOp(space.position(name)))
+
+
+def linear_position(s: Scalars, space: Space, expression: LinearExpr) -> SSAValue:
+    """A linear expression in the dimensions of the space whose body is being built, in i64."""
+    signed = Scalars(s.block)
+    total = s.number(expression.constant, i64)
+    for dim in expression.dims:
+        at = s.index_cast(position(s, space, space.names[dim]), i64)
+        total = signed.add(total, signed.mul(at, s.like(expression.coefficients[dim], at)))
+    return total

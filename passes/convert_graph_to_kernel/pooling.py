@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import shape_of
-from mlopt.dialects.kernel import tensor_type
+from mlopt.dialects.graph.base import is_float, shape_of
+from mlopt.dialects.kernel import NO_PAD, tensor_type
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
-from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space
+from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space, linear_position
 from mlopt.passes.convert_graph_to_kernel.reduction import Combine, add, maximum
 from mlopt.passes.convert_graph_to_kernel.scalars import Number, Scalars, accumulator, lowest
 from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_names, window_axes
@@ -21,6 +24,73 @@ def _max_pool(op: graph.MaxPoolOp, conversion: Conversion) -> None:
     launch = conversion.launch(op)
     result = _pooled(op, launch, launch.out, lowest(element_of(op.input)), maximum)
     conversion.finish(op, launch, result)
+
+
+@converts(graph.MaxPoolWithIndicesOp)
+def _max_pool_with_indices(op: graph.MaxPoolWithIndicesOp, conversion: Conversion) -> None:
+    """The largest elements first; then, in each window, the first position that holds it."""
+    element, sizes = element_of(op.input), shape_of(op.input)[2:]
+    window, outer = op.window, _output_space(op)
+    space = Space({**outer.bounds, **dict(zip(spatial_names("k", len(sizes)), window.kernel, strict=True))})
+    launch = conversion.launch(op)
+    values, indices = launch.outs
+    largest = _pooled(op, launch, values, lowest(element), maximum)
+    axes = window_axes(space, window)
+    read = padded_read(space, launch.use(op.input, "input"), ["n", "c", *axes], lowest(element))
+    image, nowhere = prod(sizes), prod(shape_of(op.input))
+    batch = space["n"] * (shape_of(op.input)[1] * image) + space["c"] * image
+
+    def first(s: Scalars, value: SSAValue, top: SSAValue, so_far: SSAValue) -> SSAValue:
+        holds = s.compare("eq", value, top)
+        if is_float(element):
+            holds = s.either(holds, s.is_nan(value))
+        signed, at = Scalars(s.block), batch
+        for axis, size in zip(axes, sizes, strict=True):
+            if read.pad != NO_PAD:
+                place = linear_position(s, space, axis)
+                inside = s.both(
+                    signed.compare("ge", place, s.like(0, place)),
+                    signed.compare("lt", place, s.like(size, place)),
+                )
+                holds = s.both(holds, inside)
+        for axis, step in zip(axes, _row_major(sizes), strict=True):
+            at = at + axis * step
+        here = linear_position(s, space, at)
+        return signed.minimum(so_far, s.select(holds, here, s.like(nowhere, here)))
+
+    found = launch.reduce(
+        space,
+        [read, Operand(largest, space.access(*outer.names))],
+        Operand(launch.filled(nowhere, indices), space.access(*outer.names)),
+        first,
+    )
+    if op.column_major is not None:
+
+        def reorder(s: Scalars, at: SSAValue) -> SSAValue:
+            signed = Scalars(s.block)
+
+            def split(number: SSAValue, by: int) -> tuple[SSAValue, SSAValue]:
+                divisor = s.like(by, number)
+                whole = signed.div(number, divisor)
+                return whole, signed.sub(number, signed.mul(whole, divisor))
+
+            which, rest = split(at, image)
+            total = signed.mul(which, s.like(image, which))
+            for step, reversed_step in zip(_row_major(sizes), _column_major(sizes), strict=True):
+                place, rest = split(rest, step)
+                total = signed.add(total, signed.mul(place, s.like(reversed_step, place)))
+            return total
+
+        found = launch.map(outer, [], Operand(found, outer.identity()), reorder)
+    conversion.finish(op, launch, largest, found)
+
+
+def _row_major(sizes: Sequence[int]) -> list[int]:
+    return [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+
+
+def _column_major(sizes: Sequence[int]) -> list[int]:
+    return [prod(sizes[:axis]) for axis in range(len(sizes))]
 
 
 @converts(graph.AveragePoolOp)

@@ -19,11 +19,17 @@ from xdsl.ir import Attribute, SSAValue
 from mlopt.dialects import graph, kernel
 from mlopt.dialects.arith import RemfOp
 from mlopt.dialects.graph.base import GraphOp, get_ints, is_float, shape_of
-from mlopt.dialects.kernel import LinearExpr
 from mlopt.ir.names import copy_name
 from mlopt.passes.convert_graph_to_kernel.contraction import epilogue, finish_reshaped
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
-from mlopt.passes.convert_graph_to_kernel.launch import Bodies, Launch, Operand, Space, position
+from mlopt.passes.convert_graph_to_kernel.launch import (
+    Bodies,
+    Launch,
+    Operand,
+    Space,
+    linear_position,
+    position,
+)
 from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, accumulator, float_type, signless
 from mlopt.passes.convert_graph_to_kernel.windows import padded_read
 
@@ -393,9 +399,9 @@ def _deform_conv(op: graph.DeformConvOp, conversion: Conversion) -> None:
         for axis, (o, k) in enumerate((("oh", "kh"), ("ow", "kw"))):
             moved = s.extend(values[axis], work)
             place = where[o] * window.strides[axis] + where[k] * window.dilations[axis] + -window.low[axis]
-            at = s.add(moved, s.emit(arith.SIToFPOp(_linear(s, where, place), float_type(work))))
+            at = s.add(moved, s.emit(arith.SIToFPOp(linear_position(s, where, place), float_type(work))))
             along.append(_taps(s, at, spatial[axis], "linear", "zeros", (0, 0), 1))
-        image = _linear(s, where, where["n"] * offset_groups + where["g"])
+        image = linear_position(s, where, where["n"] * offset_groups + where["g"])
         found = _combined(s, rows, image, along)
         if op.mask is None:
             return found
@@ -443,13 +449,3 @@ def _deform_conv(op: graph.DeformConvOp, conversion: Conversion) -> None:
     dest = product_.out if work == element else product_.empty(tuple(outer.values()), work)
     total = product_.contract(space, a, b, Operand(product_.filled(0, dest), space.access(*outer)))
     finish_reshaped(op, conversion, product_, epilogue(product_, Space(outer), total))
-
-
-def _linear(s: Scalars, space: Space, expression: LinearExpr) -> SSAValue:
-    """A linear expression in the dimensions of the space whose body is being built, in i64."""
-    signed = Scalars(s.block)
-    total = s.number(expression.constant, i64)
-    for dim in expression.dims:
-        at = s.index_cast(position(s, space, space.names[dim]), i64)
-        total = signed.add(total, signed.mul(at, s.like(expression.coefficients[dim], at)))
-    return total

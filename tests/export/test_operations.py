@@ -162,6 +162,8 @@ CASES = [
     case(graph.SoftmaxOp, IMAGE, axis=1),
     case(graph.LogSoftmaxOp, IMAGE, axis=-1),
     case(graph.MaxPoolOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], ceil_mode=True),
+    *(case(graph.MaxPoolWithIndicesOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], column_major=column_major)
+      for column_major in (False, True)),
     *(case(graph.MaxPoolOp, RNG.integers(0, 99, (1, 2, 5)).astype(dtype), kernel=[2], strides=[2])
       for dtype in (np.int8, np.int16, np.uint16, np.int32)),
     *(case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], count_include_pad=counts)

@@ -235,7 +235,7 @@ def test_every_unsupported_operator_is_listed_at_once():
         helper.make_node("Strange", ["x"], ["p"], "first", domain="my.domain"),
         helper.make_node("Strange", ["p"], ["q"], "second", domain="my.domain"),
         node("If", "cond", "r", "branch", then_branch=body, else_branch=body),
-        node("MaxPool", "x", "v w", "pool", kernel_shape=[1]),
+        node("Resize", "x", "w", "grow", mode="linear", coordinate_transformation_mode="tf_half_pixel_for_nn"),
         node("Relu", "w", "y"),
     ]
     inputs = [value_info("x", X), value_info("d", X), value_info("cond", np.array(True))]
@@ -243,7 +243,7 @@ def test_every_unsupported_operator_is_listed_at_once():
     found = {(u.domain, u.op_type, u.opset, u.count) for u in find_unsupported(model)}
     assert found == {
         ("my.domain", "Strange", 3, 2),
-        ("", "MaxPool", 18, 1),
+        ("", "Resize", 18, 1),
         ("", "Det", 18, 2),
     }
     ctx = context()
@@ -251,7 +251,8 @@ def test_every_unsupported_operator_is_listed_at_once():
         import_model(model, ctx)
     assert str(error.value) == (
         "the model uses 3 unsupported operators: my.domain.Strange (opset 3): 2 nodes (first, second); "
-        "ai.onnx.MaxPool (opset 18) with all its outputs: 1 node (pool); "
+        'ai.onnx.Resize (opset 18) with coordinate_transformation_mode = "tf_half_pixel_for_nn" and mode = "linear": '
+        "1 node (grow); "
         "ai.onnx.Det (opset 18): 2 nodes (hidden, hidden)"
     )
     assert len(ctx.weights) == 0
@@ -272,7 +273,7 @@ def test_functions_are_searched_for_unsupported_operators():
     [
         (node("BatchNormalization", "x x x x x", "y m v", epsilon=0.1), 9, "with the outputs of training"),
         (node("BatchNormalization", "x x x x x", "y", spatial=0), 7, "with spatial = 0"),
-        (node("MaxPool", "x", "y m"), 13, "with all its outputs"),
+        (node("MaxPool", "x", "y m"), 7, "with all its outputs"),
         (node("Cast", "x", "y", to=TensorProto.STRING), 13, "to string"),
         (node("Constant", "", "y", value_string="a"), 13, "with value_string"),
         (node("Add", "x x", "y"), 6, ""),

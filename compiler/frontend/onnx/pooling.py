@@ -2,23 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
+from typing import TypeVar
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
-from mlopt.frontend.onnx.scalars import scalar
-from mlopt.frontend.onnx.windows import window_attributes
+from mlopt.frontend.onnx.scalars import number_attribute, scalar
+from mlopt.frontend.onnx.windows import window_attributes, window_numbers
+
+_PoolT = TypeVar("_PoolT", bound=graph.PoolOp)
 
 
 @importer("MaxPool", since=1)
 def max_pool(node: Node) -> SSAValue:
-    """The maximum of each window; `storage_order` only concerns the second output, which is not supported."""
-    return _pool(node, node.operand(0), graph.MaxPoolOp)
+    """The maximum of each window."""
+    return _pool(node, node.operand(0), graph.MaxPoolOp).result
+
+
+@importer("MaxPool", since=8, outputs=2)
+def max_pool_with_indices(node: Node) -> Sequence[SSAValue]:
+    """The maximum of each window, and where it stands if there is a second output, which `storage_order` is about."""
+    if not any(node.proto.output[1:]):
+        return [max_pool(node)]
+    column_major = node.integer("storage_order", 0) == 1
+    build = partial(graph.MaxPoolWithIndicesOp, column_major=column_major)
+    return _pool(node, node.operand(0), build).results
+
+
+@importer("MaxUnpool", since=9)
+def max_unpool(node: Node) -> SSAValue:
+    """The elements at the indices that MaxPool gave, and 0 elsewhere.
+
+    The indices count the elements of the inferred shape, also if another one is given as the third input: as in the
+    standard's own tests, the result is then filled up, or cut, at the ends.
+    """
+    kernel, shape = _kernel_shape(node), node.shape_of(0)
+    if len(shape) != len(kernel) + 2 or node.shape_of(1) != shape:
+        raise node.error(
+            f"expected an input of rank {len(kernel) + 2} and indices of its shape, "
+            f"found {node.type_of(0)} and {node.type_of(1)}"
+        )
+    strides = window_numbers(node, "strides", len(kernel), 1, 1)
+    pads = window_numbers(node, "pads", 2 * len(kernel), 0, 0)
+    inferred = list(shape[:2])
+    for axis, (size, stride, extent) in enumerate(zip(shape[2:], strides, kernel, strict=True)):
+        inferred.append((size - 1) * stride + extent - pads[axis] - pads[axis + len(kernel)])
+    if any(size < 1 for size in inferred[2:]):
+        raise node.error(f"expected a result of sizes of 1 or more, found {inferred}")
+    zeros = node.add(graph.ExpandOp(scalar(node, 0), [prod(inferred)])).result
+    indices, values = (
+        node.add(graph.ReshapeOp(node.operand(index), [prod(shape)])).result for index in (1, 0)
+    )
+    flat = node.add(graph.ScatterElementsOp(zeros, indices, values, 0)).result
+    result = node.add(graph.ReshapeOp(flat, inferred)).result
+    wanted = node.optional_ints(2, "output shape")
+    if wanted is None or wanted == inferred:
+        return result
+    if len(wanted) != len(inferred) or min(wanted) < 0:
+        raise node.error(f"expected an output shape of {len(inferred)} numbers of 0 or more, found {wanted}")
+    high = [size - have for size, have in zip(wanted, inferred, strict=True)]
+    number = number_attribute(np.array(0), node.type_of(0).element_type)
+    return node.add(graph.PadOp(result, [0] * len(high), high, number)).result
 
 
 @importer("AveragePool", since=1)
@@ -30,7 +81,7 @@ def average_pool(node: Node) -> SSAValue:
 def average_of_windows(node: Node, x: SSAValue) -> SSAValue:
     """The mean of each of the windows over `x` that the node describes."""
     count_include_pad = node.integer("count_include_pad", 0) == 1
-    return _pool(node, x, partial(graph.AveragePoolOp, count_include_pad=count_include_pad))
+    return _pool(node, x, partial(graph.AveragePoolOp, count_include_pad=count_include_pad)).result
 
 
 @importer("GlobalAveragePool", since=1)
@@ -93,7 +144,7 @@ def _root(node: Node, total: SSAValue) -> SSAValue:
     return node.add(graph.PowOp(total, scalar(node, 1 / p))).result
 
 
-def _pool(node: Node, x: SSAValue, build: Callable[..., graph.PoolOp]) -> SSAValue:
+def _pool(node: Node, x: SSAValue, build: Callable[..., _PoolT]) -> _PoolT:
     """The operation over the windows that the node describes."""
     kernel = _kernel_shape(node)
     window = window_attributes(node, shape_of(x)[2:], kernel)
@@ -105,7 +156,7 @@ def _pool(node: Node, x: SSAValue, build: Callable[..., graph.PoolOp]) -> SSAVal
         dilations=window.dilations,
         ceil_mode=_ceil_mode(node),
     )
-    return node.add(op).result
+    return node.add(op)
 
 
 def _kernel_shape(node: Node) -> list[int]:

@@ -42,6 +42,19 @@ def max_pool(op: graph.MaxPoolOp, x: Array) -> Array:
     return np.max(windows, axis=_kernel_axes(x)).astype(x.dtype, copy=False)
 
 
+@evaluates(graph.MaxPoolWithIndicesOp)
+def max_pool_with_indices(op: graph.MaxPoolWithIndicesOp, x: Array) -> tuple[Array, Array]:
+    windows = windows_of(x, op.window, op.positions, lowest(op, x.dtype))
+    windows = windows.reshape(*windows.shape[: x.ndim], -1)
+    largest = np.max(windows, axis=-1)
+    order = (0, 1, *range(x.ndim - 1, 1, -1)) if op.column_major is not None else range(x.ndim)
+    numbers = np.arange(x.size).reshape([x.shape[axis] for axis in order]).transpose(np.argsort(order))
+    places = windows_of(numbers, op.window, op.positions, -1).reshape(windows.shape)
+    holds = ((windows == largest[..., None]) | (windows != windows)) & (places >= 0)
+    first = np.argmax(holds, axis=-1)[..., None]
+    return largest, np.take_along_axis(places, first, axis=-1)[..., 0]
+
+
 @evaluates(graph.AveragePoolOp)
 def average_pool(op: graph.AveragePoolOp, x: Array) -> Array:
     (wide,) = widen(op, x)

@@ -51,3 +51,11 @@ func.func @det(%x: tensor<8x3x3xf32>) {
   %y = graph.det %x : (tensor<8x3x3xf32>) -> tensor<8xf32>
   func.return
 }
+
+// CHECK-LABEL: @max_pool_with_indices(
+// CHECK-NEXT: %y, %i = graph.max_pool_with_indices %x kernel = [2] strides = [2] pads = [1, 0] ceil_mode column_major : (tensor<1x2x4xf32>) -> (tensor<1x2x3xf32>, tensor<1x2x3xi64>)
+func.func @max_pool_with_indices(%x: tensor<1x2x4xf32>) {
+  %y, %i = graph.max_pool_with_indices %x kernel = [2] strides = [2] pads = [1, 0] ceil_mode column_major
+    : (tensor<1x2x4xf32>) -> (tensor<1x2x3xf32>, tensor<1x2x3xi64>)
+  func.return
+}
