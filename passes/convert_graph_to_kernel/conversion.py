@@ -18,6 +18,7 @@ from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.dtypes import constant_attr, dense_to_array, from_numpy_dtype
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name, set_name
+from mlopt.ir.on_demand import TableOnDemand
 from mlopt.passes.convert_graph_to_kernel.launch import Launch
 from mlopt.passes.convert_graph_to_kernel.scalars import Number, signless_type
 from mlopt.weights import WeightStore
@@ -25,7 +26,12 @@ from mlopt.weights import WeightStore
 Convert: TypeAlias = Callable[[Any, "Conversion"], None]
 """Makes the kernel-level form of one graph op and tells the conversion what replaces its results."""
 
-CONVERSIONS: dict[type[Operation], Convert] = {}
+RARE_FAMILIES = ("bounded", "calls", "quantization", "resize", "sampling", "transposed")
+"""The modules that register the conversions of operations that few models have."""
+
+CONVERSIONS: dict[type[Operation], Convert] = TableOnDemand(
+    f"mlopt.passes.convert_graph_to_kernel.{name}" for name in RARE_FAMILIES
+)
 """The conversion of each graph op, by its class."""
 
 _Op = TypeVar("_Op", bound=GraphOp)

@@ -14,12 +14,6 @@ from mlopt.dialects.graph.base import GraphOp, Tensor, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.convert_graph_to_kernel import (
-    bounded as _bounded,
-)
-from mlopt.passes.convert_graph_to_kernel import (
-    calls as _calls,
-)
-from mlopt.passes.convert_graph_to_kernel import (
     constant as _constant,
 )
 from mlopt.passes.convert_graph_to_kernel import (
@@ -41,19 +35,7 @@ from mlopt.passes.convert_graph_to_kernel import (
     pooling as _pooling,
 )
 from mlopt.passes.convert_graph_to_kernel import (
-    quantization as _quantization,
-)
-from mlopt.passes.convert_graph_to_kernel import (
     reduction as _reduction,
-)
-from mlopt.passes.convert_graph_to_kernel import (
-    resize as _resize,
-)
-from mlopt.passes.convert_graph_to_kernel import (
-    transposed as _transposed,
-)
-from mlopt.passes.convert_graph_to_kernel import (
-    sampling as _sampling,
 )
 from mlopt.passes.convert_graph_to_kernel.control_flow import fill_single_elements
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion
@@ -61,11 +43,9 @@ from mlopt.passes.convert_graph_to_kernel.scalars import signless, signless_type
 from mlopt.passmanager import Condition, Pass, no_ops_of
 
 FAMILIES = (
-    *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _quantization),
-    _bounded,
-    *(_calls, _reduction, _resize, _transposed, _sampling),
+    *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _reduction),
 )
-"""The modules that register the conversions."""
+"""The modules that register the conversions of what most models have; the others are `conversion.RARE_FAMILIES`."""
 
 
 @dataclass(frozen=True)

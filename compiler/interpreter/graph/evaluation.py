@@ -16,18 +16,11 @@ from mlopt.dialects.graph.base import tensor_type
 from mlopt.interpreter.blocks import BlockEvaluator
 
 # Imported for what they register.
-from mlopt.interpreter.graph import bounded as _bounded
-from mlopt.interpreter.graph import along_axis as _along_axis
 from mlopt.interpreter.graph import contraction as _contraction
 from mlopt.interpreter.graph import elementwise as _elementwise
 from mlopt.interpreter.graph import movement as _movement
 from mlopt.interpreter.graph import normalization as _normalization
-from mlopt.interpreter.graph import quantization as _quantization
 from mlopt.interpreter.graph import reduction as _reduction
-from mlopt.interpreter.graph import resize as _resize
-from mlopt.interpreter.graph import sampling as _sampling
-from mlopt.interpreter.graph import scatter as _scatter
-from mlopt.interpreter.graph import transposed as _transposed
 from mlopt.interpreter.graph.registry import EVALUATIONS, Array
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent, cut_outputs
@@ -36,11 +29,8 @@ from mlopt.weights import WeightStore
 
 __all__ = ["FAMILIES", "evaluate", "evaluate_module"]
 
-FAMILIES = (
-    *(_along_axis, _bounded, _contraction, _elementwise, _movement, _normalization, _quantization, _reduction),
-    *(_resize, _scatter, _transposed, _sampling),
-)
-"""The modules that hold the evaluations."""
+FAMILIES = (_contraction, _elementwise, _movement, _normalization, _reduction)
+"""The modules that hold the evaluations of what most models have; the others are `registry.RARE_FAMILIES`."""
 
 
 def evaluate(
@@ -69,8 +59,8 @@ def evaluate_module(
     """The outputs of `@main` by name, for inputs by name. A value is dropped after its last use.
 
     Names are the `mlopt.name` attributes of arguments and results; where there is none, `argN` and `resultN`.
-    Outputs are arrays of their own, cut to their extents. `InputError` if an input is missing, unknown or of the wrong shape or
-    dtype; `RunError` for an operation that is not of the graph level.
+    Outputs are arrays of their own, cut to their extents. `InputError` if an input is missing, unknown or of the wrong
+    shape or dtype; `RunError` for an operation that is not of the graph level.
     """
     main = main_function(module)
     block = main.body.block
@@ -80,7 +70,9 @@ def evaluate_module(
     names = _names(main.res_attrs, "result", len(results))
     outputs: dict[str, Array] = {}
     extents: dict[Extent, int] = {}
-    for name, attributes, value in zip(names, _attributes(main.res_attrs, len(results)), results, strict=True):
+    for name, attributes, value in zip(
+        names, _attributes(main.res_attrs, len(results)), results, strict=True
+    ):
         extent = Extent.read(attributes)
         if extent is None:
             outputs[name] = np.array(value)

@@ -11,12 +11,18 @@ from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects.graph import GraphOp
 from mlopt.dialects.graph.base import is_float, tensor_type
+from mlopt.ir.on_demand import TableOnDemand
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Evaluation: TypeAlias = Callable[..., "Array | tuple[Array, ...]"]
 _EvaluationT = TypeVar("_EvaluationT", bound=Evaluation)
 
-EVALUATIONS: dict[type[Operation], Evaluation] = {}
+RARE_FAMILIES = ("along_axis", "bounded", "quantization", "resize", "sampling", "scatter", "transposed")
+"""The modules of operations that few models have."""
+
+EVALUATIONS: dict[type[Operation], Evaluation] = TableOnDemand(
+    f"mlopt.interpreter.graph.{name}" for name in RARE_FAMILIES
+)
 """Operation class → a function of the operation and its operands (absent optional ones left out)."""
 
 
