@@ -216,6 +216,25 @@ CASES = {
         "y",
         12,
     ),
+    "triangle": row_case("y = Trilu(r)", opset=14),
+    "cumulative sums": row_case(
+        "z0 = Constant<value_int=0>() y = CumSum(r, z0) z = CumSum<reverse=1,exclusive=1>(r, z0)", "y z"
+    ),
+    "suppression of what is bounded": row_case(
+        "b = Unsqueeze<axes=[0]>(r) f = Gather<axis=0>(v, p) g = Exp(f) s = Unsqueeze<axes=[0,1]>(g) "
+        "most = Constant<value_ints=[9]>() y = NonMaxSuppression(b, s, most)",
+        "y:i",
+    ),
+    "regions": row_case(
+        "img = Unsqueeze<axes=[0,1]>(x) b = Exp(r) c = Gather<axis=0>(n, p) z = Constant<value_int=0>() "
+        "d = Mul(c, z) y = RoiAlign<output_height=2,output_width=2,sampling_ratio=2>(img, b, d)"
+    ),
+    "images": row_case(
+        "i0 = Unsqueeze<axes=[1,2]>(r) y = MaxPool<kernel_shape=[1,2]>(i0) "
+        "k0 = Constant<value_floats=[1.0,2.0]>() s = Constant<value_ints=[1,1,1,2]>() q = Reshape(k0, s) "
+        "z = Conv(i0, q)",
+        "y z",
+    ),
     "one hot": row_case(
         "d = Constant<value_int=6>() o = Constant<value_floats=[0.0,1.0]>() y = OneHot(p, d, o)"
     ),
@@ -269,7 +288,10 @@ REFUSED = {
         "MatMul: .* and so has another operand, along another one",
     ),
     "the axis of a function": (row_case("y = Hardmax<axis=0>(r)"), "Hardmax: .* along which this operator works"),
-    "no rule": (row_case("y = Trilu(r)", opset=14), 'Trilu: "r" .* which this operator does not take'),
+    "no rule": (
+        row_case("u = Unsqueeze<axes=[0]>(r) y = Det(u)", opset=12),
+        'Det: "u" .* along axis 1, which this operator does not take',
+    ),
     "squeeze of what turns out to be 1": (row_case("y = Squeeze(r)"), "Squeeze: .* how many there are would depend"),
     "squeeze of the axis": (row_case("y = Squeeze<axes=[0]>(r)"), "Squeeze: .* which is squeezed"),
     "split of the axis": (row_case("y, z = Split<axis=0>(r)", "y z"), "Split: .* which is split"),
@@ -440,3 +462,33 @@ def test_top_k_of_what_is_bounded() -> None:
         else:
             with pytest.raises(RunError, match="expected equal sizes, found 2 and"):
                 compiled.run(inputs)
+
+
+DETECTOR = """
+    most = Constant<value_ints=[10]>() iou = Constant<value_floats=[0.4]>() least = Constant<value_floats=[0.3]>()
+    selected = NonMaxSuppression(boxes, scores, most, iou, least)
+    two = Constant<value_ints=[2]>() zero = Constant<value_ints=[0]>() one = Constant<value_ints=[1]>()
+    numbers = Gather<axis=1>(selected, two) places = Squeeze(numbers, one) all = Squeeze(boxes, zero)
+    picked = Gather<axis=0>(all, places) values = GatherND(scores, selected)
+    count = Shape(values) seven = Constant<value_ints=[7]>() k = Min(count, seven)
+    top, order = TopK<axis=0>(values, k) best = Gather<axis=0>(picked, order)
+    kinds = Gather<axis=1>(selected, one) real = Cast<to=1>(kinds) kind = Gather<axis=0>(real, order)
+    apart = Add(best, kind)
+"""
+
+
+def test_the_last_stage_of_a_detector() -> None:
+    """Boxes are suppressed, the seven best of them, or as many as there are, are gathered and moved by their class."""
+    graph = parse_graph(f"g (float[1,50,4] boxes, float[1,3,50] scores) => () {{ {DETECTOR} }}")
+    graph.output.extend(
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("top", "apart")
+    )
+    graph.output.append(helper.make_tensor_value_info("selected", TensorProto.INT64, None))
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    compiled = mlopt.compile(proto)
+    assert [spec.shape for spec in compiled.outputs] == [(7,), (7, 4), (30, 3)]
+    generator = np.random.default_rng(0)
+    for largest in (1.0, 0.32, 0.1):
+        scores = generator.uniform(0, largest, (1, 3, 50)).astype(np.float32)
+        inputs = {"boxes": generator.uniform(0, 2, (1, 50, 4)).astype(np.float32), "scores": scores}
+        assert_close(compiled.run(inputs), run_onnxruntime(proto, inputs))

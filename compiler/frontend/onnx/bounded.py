@@ -137,7 +137,7 @@ def refusal(node: Node, why: str, index: int | None = None) -> MloptError:
             return node.error(
                 f'"{name}" has a size that depends on data, along axis {bound.axis}, {why}', UnsupportedError
             )
-    return node.error(why, UnsupportedError)
+    return node.error(f"a size is computed at run time, {why}", UnsupportedError)
 
 
 # What rules do
@@ -301,6 +301,7 @@ def alike(
     *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift", "Mod", "Pow", "PRelu"),
     *("Max", "Min", "Sum", "Mean", "Where", "Clip"),
 )
+@carries("BiasGelu", "FastGelu", "Gelu", "QuickGelu", domain="com.microsoft")
 def _elementwise(node: Node, function: ImportFunction) -> Results:
     """Operands are aligned at the right: all bounded ones along the same axis, along which the others are broadcast."""
     found = bounds_of(node)

@@ -129,7 +129,7 @@ def _along_one_axis(node: Node, function: ImportFunction) -> Results:
     return marked(node, function(node), bound.axis, bound.extent)
 
 
-@carries("LayerNormalization", "RMSNormalization")
+@carries("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 def _normalization(node: Node, function: ImportFunction) -> Results:
     """Over the axes behind the bounded one."""
     value, bound = only(node, 0)
@@ -138,17 +138,27 @@ def _normalization(node: Node, function: ImportFunction) -> Results:
     return marked(node, function(node), bound.axis, bound.extent)
 
 
-@carries("CumSum")
-def _cum_sum(node: Node, function: ImportFunction) -> Results:
-    """What is behind the extent comes last, or counts as 0 from the end on."""
+@carries("CumProd", "CumSum")
+def _cumulative(node: Node, function: ImportFunction) -> Results:
+    """What is behind the extent comes last; or from the end on it is the start of the sum or product."""
     value, bound = only(node, 0)
     if node.integer("reverse", 0) and node.known_int(1, "axis") % len(shape_of(value)) == bound.axis:
-        value = masked(node, value, bound.axis, bound.extent, 0)
+        start = 1 if node.proto.op_type == "CumProd" else 0
+        value = masked(node, value, bound.axis, bound.extent, start)
     return marked(node, function(node.with_operands({0: value})), bound.axis, bound.extent)
 
 
 @carries(
-    *("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "GlobalLpPool"),
+    *(
+        "Conv",
+        "ConvTranspose",
+        "MaxPool",
+        "AveragePool",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "LpPool",
+        "GlobalLpPool",
+    ),
     *(
         "BatchNormalization",
         "InstanceNormalization",
@@ -164,6 +174,24 @@ def _images(node: Node, function: ImportFunction) -> Results:
     if bound.axis != 0:
         raise refusal(node, "which is not the batch")
     return marked(node, function(node), 0, bound.extent)
+
+
+@carries("RoiAlign")
+def _regions(node: Node, function: ImportFunction) -> Results:
+    """Any number of regions, and of the numbers of their images; those behind the extent are empty."""
+    found = [(index, value, 0, bound.extent) for index, value, bound in bounds_of(node) if bound.axis == 0]
+    if [index for index, *_ in found] != [1, 2] or len(bounds_of(node)) > 2:
+        raise refusal(node, "which this operator takes of the regions and the numbers of their images only")
+    operands, extent = alike(node, found)
+    hidden = {index: masked(node, value, 0, extent, 0) for index, value in operands.items()}
+    return marked(node, function(node.with_operands(hidden)), 0, extent)
+
+
+@carries("Trilu")
+def _triangle(node: Node, function: ImportFunction) -> Results:
+    """Diagonals are counted from the first row and column."""
+    _, bound = only(node, 0)
+    return marked(node, function(node), bound.axis, bound.extent)
 
 
 # Products

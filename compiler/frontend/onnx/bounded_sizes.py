@@ -298,7 +298,7 @@ def _expand(node: Node, function: ImportFunction) -> Results:
         if target == 1 or mine == 1:
             result.append(mine if target == 1 else target)
         elif isinstance(mine, int) != isinstance(target, int):
-            raise refusal(node, "and is expanded to one that does not, or the other way round")
+            raise refusal(node, "and another that must be equal to it is fixed")
         else:
             result.append(sizes.require_equal(mine, target))
     dimensions = _dimensions(node, result, "shape")

@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import normalize_axis, shape_of
-from mlopt.frontend.onnx.bounded import Results, alike, carries, leading, masked, only, refusal
+from mlopt.frontend.onnx.bounded import Results, alike, bounds_of, carries, leading, masked, only, refusal
 from mlopt.frontend.onnx.extents import elements, interval
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import ImportFunction, importer
@@ -116,6 +116,17 @@ def non_max_suppression(node: Node) -> SSAValue:
     )
     node.add(op)
     return node.bounded(op.selected, 0, op.count)
+
+
+@carries("NonMaxSuppression")
+def _suppression(node: Node, function: ImportFunction) -> Results:
+    """Any number of boxes, and of their scores: those behind the extent are no numbers, and so never chosen."""
+    found = [(index, value, bound.axis, bound.extent) for index, value, bound in bounds_of(node)]
+    if [(index, axis) for index, _, axis, _ in found] != [(0, 1), (1, 2)]:
+        raise refusal(node, "which this operator takes of the boxes and their scores only")
+    operands, extent = alike(node, found)
+    operands[1] = masked(node, operands[1], 2, extent, np.nan)
+    return function(node.with_operands(operands))
 
 
 def _threshold(node: Node, index: int) -> SSAValue | None:
