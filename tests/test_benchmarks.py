@@ -60,3 +60,31 @@ def test_compile_time(model: Path) -> None:
     assert float(shown) == pytest.approx(outside, abs=1)
     packages = re.findall(r"^ {10,}[\d.]+ ms (\w+)$", done.stdout, re.MULTILINE)
     assert {"xdsl", "numpy", "onnx", "mlopt"} <= set(packages)
+
+
+def test_import_time() -> None:
+    """Each make of model has a row; with --compile, so has each pass."""
+    command = [
+        sys.executable,
+        BENCHMARKS / "import_time.py",
+        "--sizes",
+        "10",
+        "20",
+        "--repeat",
+        "1",
+        "--compile",
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    rows = {tuple(line.split()[:2]) for line in done.stdout.splitlines()}
+    works = ("import", "fold-constants", "fuse-kernels", "assign-buffers", "compile_model")
+    assert {(make, work) for make in ("chain", "shapes", "branches") for work in works} <= rows
+
+
+def test_compile_memory() -> None:
+    """Each form of weights has a row for each command, which ends with the ratio."""
+    command = [sys.executable, BENCHMARKS / "compile_memory.py", "--mib", "16", "--form", "gemm"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [row[:3] for row in rows] == [["gemm", "16", "compile"], ["gemm", "16", "run"]]
+    for *_, over, ratio in rows:
+        assert float(ratio) == pytest.approx(float(over) / 16, abs=0.05)
