@@ -116,7 +116,7 @@ def evaluate(module: ModuleOp, inputs: Sequence[Array], context: CompilerContext
     """The results by SSA semantics: nothing is overwritten."""
     block = _main(module).body.block
     with np.errstate(all="ignore"):
-        return _Evaluator(context.weights, {}).evaluate_block(
+        return _Evaluator(context.weights).evaluate_block(
             block, dict(zip(block.args, inputs, strict=True))
         )
 
