@@ -201,3 +201,41 @@ def test_strides_that_say_row_major() -> None:
 """
     x = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
     np.testing.assert_array_equal(mlopt.compile(text).run({"x": x})["y"], x)
+
+
+EXTENT = """
+func.func @main(%x: tensor<3x8xi8> {{mlopt.name = "x"}}, %n: {type} {{mlopt.name = "n"}})
+    -> (tensor<3x8xi8> {{mlopt.name = "y"}}, {type} {{mlopt.extent = {extent}}}) {{
+  return %x, %n : tensor<3x8xi8>, {type}
+}}
+"""
+
+
+def test_an_output_is_cut_to_its_extent() -> None:
+    """A number that is no size of the output ends the run."""
+    model = mlopt.compile(EXTENT.format(type="tensor<i64>", extent='{of = "y", axis = 1 : i64}'))
+    x = np.arange(24, dtype=np.int8).reshape(3, 8)
+    for size in (0, 5, 8):
+        assert model.run({"x": x, "n": np.array(size)})["y"].tolist() == x[:, :size].tolist()
+    for size in (-1, 9):
+        with pytest.raises(
+            mlopt.RunError, match=f'output "y" has the extent {size} along axis 1, of 8 elements'
+        ):
+            model.run({"x": x, "n": np.array(size)})
+
+
+@pytest.mark.parametrize(
+    ("type", "extent", "message"),
+    [
+        ("tensor<i32>", '{of = "y", axis = 1 : i64}', "expected an i64 that is the extent"),
+        ("tensor<1xi64>", '{of = "y", axis = 1 : i64}', "expected an i64 that is the extent"),
+        ("tensor<i64>", '{of = "z", axis = 1 : i64}', "expected an i64 that is the extent"),
+        ("tensor<i64>", '{of = "y"}', "expected an i64 that is the extent"),
+        ("tensor<i64>", '"y"', "expected an i64 that is the extent"),
+        ("tensor<i64>", '{of = "y", axis = 2 : i64}', 'output "y" has no axis 2'),
+        ("tensor<i64>", '{of = "y", axis = -1 : i64}', 'output "y" has no axis -1'),
+    ],
+)
+def test_an_extent_says_what_it_is_of(type: str, extent: str, message: str) -> None:
+    with pytest.raises(mlopt.InputError, match=message):
+        mlopt.compile(EXTENT.format(type=type, extent=extent))

@@ -96,7 +96,8 @@ def _slice(node: Node, function: ImportFunction) -> Results:
         raise refusal(node, "and is sliced along another one at positions that are computed at run time", 0)
     static = {axis: numbers for axis, numbers in ranges.items() if axis not in computed}
     if static:
-        starts, ends = ([int(numbers[i]) for numbers in static.values()] for i in (0, 1))  # pyright: ignore
+        starts = [start for start, _, _ in static.values() if isinstance(start, int)]
+        ends = [end for _, end, _ in static.values() if isinstance(end, int)]
         steps = [step for _, _, step in static.values()]
         value = node.add(graph.SliceOp.over_axes(value, starts, ends, list(static), steps)).result
     if computed:
@@ -202,8 +203,7 @@ def _reshaped(node: Node, value: SSAValue, bound: Bound | None, wanted: Sequence
             raise _no_reshape(node, bound)
         left = prod(shape_of(value)) // known
         must = sizes.require_equal(wanted[computed[0]], left)
-        shape = [left if axis == computed[0] else int(size) for axis, size in enumerate(wanted)]  # pyright: ignore
-        result = node.add(graph.ReshapeOp(value, shape)).result
+        result = node.add(graph.ReshapeOp(value, _with_size(wanted, computed[0], left))).result
         return node.bounded(result, computed[0], sizes.value(must))
     shape = shape_of(value)
     before, after = prod(shape[: bound.axis]), prod(shape[bound.axis + 1 :])
@@ -230,8 +230,14 @@ def _reshaped(node: Node, value: SSAValue, bound: Bound | None, wanted: Sequence
     if length * inner != shape[bound.axis] * after:
         rows = node.add(graph.ReshapeOp(value, [before, shape[bound.axis] * after])).result
         value = leading(node, rows, 1, length * inner)
-    result = [length if i == axis else int(size) for i, size in enumerate(wanted)]  # pyright: ignore
-    return node.bounded(node.add(graph.ReshapeOp(value, result)).result, axis, sizes.value(extent))
+    result = node.add(graph.ReshapeOp(value, _with_size(wanted, axis, length))).result
+    return node.bounded(result, axis, sizes.value(extent))
+
+
+def _with_size(sizes: Sequence[Size], axis: int, size: int) -> list[int]:
+    """The sizes, all of which are known but that of one axis, with a number there."""
+    numbers = [*sizes[:axis], size, *sizes[axis + 1 :]]
+    return [number for number in numbers if isinstance(number, int)]
 
 
 def _no_reshape(node: Node, bound: Bound | None) -> Exception:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import i1, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import get_ints, is_integer, shape_of, tensor_type
@@ -228,7 +228,7 @@ def same(a: Size, b: Size) -> bool:
         alike = type(left) is type(right) and left.properties == right.properties and one.type == other.type
         if not alike or len(left.operands) != len(right.operands):
             return False
-        if list(left.results).index(one) != list(right.results).index(other):  # pyright: ignore[reportArgumentType]
+        if not isinstance(one, OpResult) or not isinstance(other, OpResult) or one.index != other.index:
             return False
         pending += zip(left.operands, right.operands, strict=True)
     return True
