@@ -13,14 +13,19 @@ from mlopt.diagnostics import InputError, Place
 
 
 @contextmanager
-def replacing(path: Path) -> Generator[BinaryIO]:
+def replacing(path: Path, *, follow: bool = True) -> Generator[BinaryIO]:
     """A binary file that takes the place of `path` when the block ends, and vanishes if the block raises.
 
-    A symbolic link is followed. Raises `InputError` if no file can be made there, or the device is full.
+    A symbolic link is followed if `follow`, else replaced: for a file whose name the user has not given, a link may have
+    been put there by another. A file with several hard links keeps its contents under the other names. Raises
+    `InputError` if no file can be made there, or the device is full.
     """
     check_writable(path)
+    if follow:
+        path = path.resolve()
+    is_device = path.exists() and not path.is_file() and not path.is_symlink()
     try:
-        with _direct(path) if path.exists() and not path.is_file() else _through_temporary(path) as file:
+        with _direct(path) if is_device else _through_temporary(path) as file:
             yield file
     except OSError as error:
         if error.filename is not None:
@@ -38,7 +43,6 @@ def _direct(path: Path) -> Generator[BinaryIO]:
 
 @contextmanager
 def _through_temporary(path: Path) -> Generator[BinaryIO]:
-    path = path.resolve()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".mlopt.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -24,6 +24,28 @@ def test_nothing_half_written_is_left(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_links_are_followed_where_the_user_gave_the_name_and_replaced_elsewhere(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    for follow in (True, False):
+        outside.write_text("before")
+        link = tmp_path / f"link{follow}"
+        link.symlink_to(outside)
+        with replacing(link, follow=follow) as file:
+            file.write(b"after")
+        assert link.read_text() == "after"
+        assert link.is_symlink() == follow
+        assert outside.read_text() == ("after" if follow else "before")
+
+
+def test_other_names_of_a_file_keep_its_contents(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("before")
+    second.hardlink_to(first)
+    with replacing(second) as file:
+        file.write(b"after")
+    assert (first.read_text(), second.read_text()) == ("before", "after")
+
+
 @pytest.mark.parametrize("name", ["none/out.txt", "."])
 def test_where_no_file_can_be_made(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="can't write here"):

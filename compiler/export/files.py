@@ -59,7 +59,7 @@ def save_onnx(
     apart = [i for i in exported.initializers if external and i.nbytes >= MIN_EXTERNAL_BYTES]
     with ExitStack() as files:
         file = files.enter_context(replacing(path))
-        data = files.enter_context(replacing(data_path(path))) if apart else None
+        data = files.enter_context(replacing(data_path(path), follow=False)) if apart else None
         _add_initializers(exported, apart, data, data_path(path).name)
         file.write(exported.proto.SerializeToString(deterministic=True))
         file.flush()

@@ -9,7 +9,6 @@ header (`{name: {dtype, shape, data_offsets}}`), then the bytes of all tensors w
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from mlopt.diagnostics import InputError, Place
+from mlopt.files import replacing
 from mlopt.weights.alignment import ALIGNMENT
 
 Tensor = tuple[np.dtype, tuple[int, ...], np.ndarray]
@@ -69,28 +69,20 @@ def is_storable(dtype: np.dtype) -> bool:
 
 
 def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write `tensors` to `path`: to a temporary file beside it, which then takes its place.
+    """Write `tensors` to `path`: to a temporary file beside it, which then takes its place (see `replacing`).
 
     Arrays whose size is a multiple of 64 bytes come first, so that they are aligned in the file. The file's
     bytes depend on `tensors` alone. `InputError` if the folder is missing or the file can't be written.
     """
-    place = Place(str(path))
     if not path.parent.is_dir():
         raise InputError(
-            f'expected the folder "{path.parent}" for the weights, found no such folder', place=place
+            f'expected the folder "{path.parent}" for the weights, found no such folder', place=Place(str(path))
         )
     ordered = dict(sorted(tensors.items(), key=lambda item: item[1][2].nbytes % ALIGNMENT != 0))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(_header(ordered))
-            for _, _, data in ordered.values():
-                file.write(data.data)
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"can't write the weights: {error.strerror or error}", place=place) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path, follow=False) as file:
+        file.write(_header(ordered))
+        for _, _, data in ordered.values():
+            file.write(data.data)
 
 
 def open_mapped(path: Path) -> dict[str, Tensor]:

@@ -253,6 +253,6 @@ def test_saving_into_a_missing_folder_is_an_error(tmp_path: Path):
     with pytest.raises(InputError, match=r'expected the folder ".*none" for the weights'):
         store.save(tmp_path / "none" / "w.safetensors", ["a"])
     (tmp_path / "taken").mkdir()
-    with pytest.raises(InputError, match="can't write the weights"):
+    with pytest.raises(InputError, match="can't write here: this is a folder"):
         store.save(tmp_path / "taken", ["a"])
     assert os.listdir(tmp_path) == ["taken"]
