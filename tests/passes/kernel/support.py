@@ -116,9 +116,7 @@ def evaluate(module: ModuleOp, inputs: Sequence[Array], context: CompilerContext
     """The results by SSA semantics: nothing is overwritten."""
     block = _main(module).body.block
     with np.errstate(all="ignore"):
-        return _Evaluator(context.weights).evaluate_block(
-            block, dict(zip(block.args, inputs, strict=True))
-        )
+        return _Evaluator(context.weights).evaluate_block(block, dict(zip(block.args, inputs, strict=True)))
 
 
 def evaluate_in_place(module: ModuleOp, inputs: Sequence[Array], context: CompilerContext) -> list[Array]:
@@ -133,7 +131,7 @@ def evaluate_in_place(module: ModuleOp, inputs: Sequence[Array], context: Compil
     block = _main(module).body.block
     values = dict(zip(block.args, given, strict=True))
     with np.errstate(all="ignore"):
-        return _DestructiveEvaluator(context.weights, {}).evaluate_block(block, values)
+        return _DestructiveEvaluator(context.weights).evaluate_block(block, values)
 
 
 def _main(module: ModuleOp) -> FuncOp:
