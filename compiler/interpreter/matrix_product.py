@@ -132,7 +132,7 @@ class MatrixProduct:
         if not factor.packed:
             return None
         if factor.slab is not None and way.slabs:
-            factor.slab.place(*self._scratch.take(self._ways.slab_bytes(factor.slab, way)), way.block)
+            factor.slab.place(*self._scratch.take(self._ways.slab_bytes(factor.slab, way)), way.slab_block)
         region, offset = self._scratch.take(self._ways.packed_bytes(factor, stored))
         strides = _strides(factor.layout, stored, self._dtype, len(self._extents))
         return View(region, offset, self._extents, strides, self._dtype)
@@ -178,7 +178,7 @@ class MatrixProduct:
         shape = {d: box[d][1] if d in box else self._extents[d] for d in factor.layout}
         if kernel is None:
             assert factor.slab is not None
-            window = factor.slab.emit(self._builder, lows, shape)
+            window = factor.slab.emit(self._builder, lows, shape, way.ahead)
             stored = way.stored(shape)
             extents = tuple(stored.get(d, 1) for d in range(len(self._extents)))
             target, source = (

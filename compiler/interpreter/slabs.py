@@ -58,6 +58,7 @@ class Slab:
         self._memory: View | None = None
         self._is_fresh = True
         self._stale: Box | None = None
+        self._held: Box | None = None
 
     @staticmethod
     def of(
@@ -107,6 +108,7 @@ class Slab:
         self._memory = self._layout(region, offset, block)
         self._is_fresh = True
         self._stale = ((0,) * self._memory.ndim, self._memory.shape)
+        self._held = None
 
     def _layout(self, region: Region, offset: int, block: Mapping[int, int]) -> View:
         shape = self.shape(block)
@@ -121,11 +123,33 @@ class Slab:
         ]
         return memory.over(shifted, self._extents)
 
-    def emit(self, builder: PlanBuilder, lows: Mapping[int, int], shape: Mapping[int, int]) -> View:
-        """Copy what the block at `lows` reads; the view has an axis per dimension and starts at the block."""
+    def emit(
+        self,
+        builder: PlanBuilder,
+        lows: Mapping[int, int],
+        shape: Mapping[int, int],
+        ahead: Mapping[int, int] | None = None,
+    ) -> View:
+        """Copy what the block at `lows` reads; the view has an axis per dimension and starts at the block.
+
+        What is copied at once serves all blocks within multiples of the extents `ahead`, one after the other.
+        """
         assert self._memory is not None
-        first, counts = self._box(lows, shape)
+        start, extents = dict(lows), dict(shape)
+        for d, extent in (ahead or {}).items():
+            start[d] = lows[d] // extent * extent
+            extents[d] = min(extent, self._extents[d] - start[d])
+        first, counts = self._box(start, extents)
+        if self._held != (first, counts):
+            self._copy(builder, first, counts)
+            self._held = first, counts
+        view = self._over(self._memory, first)
+        return view.box([lows.get(d, 0) for d in range(view.ndim)], self._extents)
+
+    def _copy(self, builder: PlanBuilder, first: Sequence[int], counts: Sequence[int]) -> None:
+        """Make the slab hold a box of the source, and padding around what is inside."""
         memory = self._memory
+        assert memory is not None
         starts: list[int] = []
         lengths: list[int] = []
         for low, count, (least, limit) in zip(first, counts, self._inside, strict=True):
@@ -137,8 +161,6 @@ class Slab:
         if part is not None:
             source = self._source.box([a + b for a, b in zip(first, part[0], strict=True)], part[1])
             builder.call(np.copyto, memory.box(*part).transposed(self._axes), source.transposed(self._axes))
-        view = self._over(memory, first)
-        return view.box([lows.get(d, 0) for d in range(view.ndim)], self._extents)
 
     def _emit_border(self, builder: PlanBuilder, part: Box | None) -> None:
         """Write the padding where it does not stand already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mlopt.interpreter import costs
 from mlopt.interpreter.expressions import Apply
@@ -33,18 +33,25 @@ class Way:
     """How a contraction is cut into blocks, and how their factors are packed.
 
     `block` are the extents per dimension. With `slabs`, padded factors are packed from a slab by one call, else by a
-    call per tap. With `flat`, the dimension `flat` is walked in whole rows of the slab, `row` elements each: the taps
-    of all rows are then one run, which copies several times as fast, and the product has columns that nobody wants.
-    `tiled` products go to scratch first: the output does not take them, or takes them only as many small matrices, or
-    they are sums in pieces (`block` cuts the inner dimensions), added up in the output.
+    call per tap; a slab holds what several blocks in a row read, of the extents `ahead` in all. With `flat`, the
+    dimension `flat` is walked in whole rows of the slab, `row` elements each: the taps of all rows are then one run,
+    which copies several times as fast, and the product has columns that nobody wants. `tiled` products go to scratch
+    first: the output does not take them, or takes them only as many small matrices, or they are sums in pieces
+    (`block` cuts the inner dimensions), added up in the output.
     """
 
     block: Mapping[int, int]
     groups: Groups
     tiled: bool
     slabs: bool = False
+    ahead: Mapping[int, int] = field(default_factory=dict[int, int])
     flat: int | None = None
     row: int = 0
+
+    @property
+    def slab_block(self) -> dict[int, int]:
+        """The extents per dimension that a slab is for."""
+        return {**self.block, **self.ahead}
 
     def stored(self, block: Mapping[int, int]) -> dict[int, int]:
         """The extents of a block in packed factors and in the product."""
@@ -75,6 +82,7 @@ class Ways:
         for candidate in self._candidates(whole):
             available = slab_room if candidate.slabs else room
             way = self._cut(candidate, min(max(available, SMALLEST_BLOCK_BYTES), BLOCK_BYTES), available)
+            way = self._looking_ahead(way, available)
             if self.need(way) <= available and self.cost(way) < self.cost(best):
                 best = way
         return best
@@ -118,7 +126,7 @@ class Ways:
     def slab_bytes(self, slab: Slab, way: Way) -> int:
         """Bytes of a slab; rows walked whole reach a little beyond its end."""
         tail = 0 if way.flat is None else way.row - self._extents[way.flat]
-        return slab.nbytes(way.block, tail)
+        return slab.nbytes(way.slab_block, tail)
 
     def nbytes(self, dims: Sequence[int], block: Mapping[int, int]) -> int:
         """Bytes of a block of these dimensions, in the type of the sum."""
@@ -140,6 +148,20 @@ class Ways:
             cuts += [(d, 1) for d in roles.row[:-1]]
             cuts += [(d, smallest) for d in roles.row[-1:]]
             way = self._cut_dims(way, cuts, budget, room)
+        return way
+
+    def _looking_ahead(self, way: Way, room: int) -> Way:
+        """The way with slabs for as many blocks in a row as there is room for."""
+        padded = [factor for factor in (self._factors.left, self._factors.right) if factor.slab is not None]
+        cut = [d for factor in padded for d in factor.outer if way.block[d] < self._extents[d]]
+        if not way.slabs or not cut:
+            return way
+        dim = cut[-1]
+        for extent in range(2 * way.block[dim], self._extents[dim] + way.block[dim], way.block[dim]):
+            further = replace(way, ahead={dim: extent})
+            if self.need(further) > room:
+                break
+            way = further
         return way
 
     def _cut_inner(self, way: Way, budget: int, room: int) -> Way:
@@ -205,13 +227,15 @@ class Ways:
         elements = math.prod(stored[d] for d in factor.layout)
         run = stored[factor.layout[-1]] if factor.layout else 1
         if factor.slab is not None and way.slabs:
-            slab = factor.slab.shape(way.block)
+            slab = factor.slab.shape(way.slab_block)
+            blocks = math.prod(extent // way.block[d] for d, extent in way.ahead.items())
             innermost = factor.slab.strides(way.block)[factor.layout[-1]]
             if way.flat is not None:
                 run *= stored[factor.layout[-2]]
             spread = innermost != factor.slab.itemsize
             return (
-                costs.copy(elements, run, spread=spread) + costs.CALL + costs.copy(math.prod(slab), slab[-1])
+                costs.copy(elements, run, spread=spread)
+                + (costs.CALL + costs.copy(math.prod(slab), slab[-1])) / blocks
             )
         read = copied_read(factor.expr)
         calls = 1

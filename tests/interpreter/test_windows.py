@@ -80,6 +80,23 @@ def test_products_just_too_large_for_one_thread_are_made_in_halves(
     np.testing.assert_allclose(executable.run({"x": x, "w": w})["y"], x @ w, rtol=1e-4, atol=1e-3)
 
 
+def test_a_slab_serves_several_blocks() -> None:
+    """A strided 7 by 7 convolution in 60 KB: im2col of 2 of 32 rows takes 147 * 64 * 4 bytes, the slab 828 a row.
+
+    16 blocks are packed and multiplied; what is left of the scratch holds 26 rows of the source, which 5 blocks read.
+    """
+    text = conv_module(1, 3, 16, 64, 7, 2, 3)
+    generator = np.random.default_rng(3)
+    x, w = (generator.standard_normal(s).astype(np.float32) for s in ((1, 1, 3, 64, 64), (1, 16, 3, 7, 7)))
+    plans = [load(with_workspace(text, size), {"w": w}) for size in (46 << 10, 60 << 10, 1 << 20)]
+    want = plans[2].run({"x": x})["y"]
+    for executable in plans[:2]:
+        np.testing.assert_allclose(executable.run({"x": x})["y"], want, rtol=1e-4, atol=1e-4)
+    blocks = 16
+    assert plans[0].steps >= 3 * blocks
+    assert 2 * blocks < plans[1].steps < 3 * blocks - 4
+
+
 def test_more_scratch_takes_less_modelled_time() -> None:
     """A strided 7 by 7 convolution: blocks of one row, of half of the rows, all at once."""
     need = need_of(conv_module(1, 3, 16, 64, 7, 2, 3))
