@@ -71,12 +71,17 @@ BOTH = ("fuse-kernels", "reuse-in-place")
 
 
 def check_numbers(
-    text: str, inputs: Mapping[str, Array], *, convert: bool = True, passes: Sequence[str] = BOTH
+    text: str,
+    inputs: Mapping[str, Array],
+    *,
+    convert: bool = True,
+    passes: Sequence[str] = BOTH,
+    in_place: bool = True,
 ) -> dict[str, Array]:
     """`check_module` of `text`, whose inputs are named by the SSA names of the arguments of `@main`."""
     result = run_passes(text, convert=convert)
     given = [inputs[argument.name_hint or ""] for argument in _main(result.module).body.block.args]
-    return check_module(result.module, given, result.context, passes=passes)
+    return check_module(result.module, given, result.context, passes=passes, in_place=in_place)
 
 
 def check_module(
@@ -86,17 +91,20 @@ def check_module(
     *,
     passes: Sequence[str] = BOTH,
     rtol: float = 0,
+    in_place: bool = True,
 ) -> dict[str, Array]:
     """Assert that passes keep every bit of the results, also when what is overwritten is overwritten indeed.
 
     `module` is at the kernel level, and rewritten; its results are named by position. Returns them. `rtol` (of the
-    largest result) is for sums, which numpy adds up in an order that depends on how operands lie in memory.
+    largest result) is for sums, which numpy adds up in an order that depends on how operands lie in memory. Without
+    `in_place` nothing is overwritten: for a module that bufferization must copy in.
     """
     want = evaluate(module, inputs, context)
     for name in passes:
         load_pass(name)().run(context, module)
         verify_module(module)
-        for got in (evaluate(module, inputs, context), evaluate_in_place(module, inputs, context)):
+        evaluations = (evaluate, evaluate_in_place) if in_place else (evaluate,)
+        for got in [evaluation(module, inputs, context) for evaluation in evaluations]:
             for position, value in enumerate(want):
                 _assert_same(got[position], value, rtol, f"result {position} after {name}")
     return {f"result{i}": value for i, value in enumerate(want)}
@@ -141,8 +149,8 @@ def _main(module: ModuleOp) -> FuncOp:
 class _DestructiveEvaluator(_Evaluator):
     """The reference interpreter with results in the memory of their destinations."""
 
-    def _evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
-        results = super()._evaluate(op, values)
+    def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
+        results = super().evaluate(op, values)
         if not isinstance(op, DestinationStyle):
             return results
         targets = [values[out] for out in op.outs]

@@ -90,5 +90,5 @@ def test_maps_of_what_a_launch_overwrites_stay_where_they_are(reshaped: bool) ->
         func.return %2 : tensor<2x2xf32>
       }}"""
     x = np.array([[1, 2], [3, 4]], np.float32)
-    (y,) = check_numbers(text, {"x": x}, convert=False).values()
+    (y,) = check_numbers(text, {"x": x}, convert=False, in_place=False).values()
     np.testing.assert_array_equal(y, 2 * x)
