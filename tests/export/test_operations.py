@@ -162,28 +162,32 @@ CASES = [
     case(graph.SoftmaxOp, IMAGE, axis=1),
     case(graph.LogSoftmaxOp, IMAGE, axis=-1),
     case(graph.MaxPoolOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], ceil_mode=True),
-    *(case(graph.MaxPoolWithIndicesOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], column_major=column_major)
-      for column_major in (False, True)),
+    *(case(graph.MaxPoolWithIndicesOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], column_major=column)
+      for column in (False, True)),
     *(case(graph.MaxPoolOp, RNG.integers(0, 99, (1, 2, 5)).astype(dtype), kernel=[2], strides=[2])
       for dtype in (np.int8, np.int16, np.uint16, np.int32)),
     *(case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], count_include_pad=counts)
       for counts in (False, True)),
     case(graph.AveragePoolOp, IMAGE, kernel=[3, 2], strides=[3, 2], dilations=[2, 1], ceil_mode=True),
-    case(graph.ConvTransposeOp, IMAGE, RNG.standard_normal((4, 3, 3, 2)).astype(np.float32), X.reshape(6), strides=[2, 3],
-         pads=[1, 0, 2, 1], dilations=[2, 1], output_padding=[1, 0], group=2),
+    case(graph.ConvTransposeOp, IMAGE, RNG.standard_normal((4, 3, 3, 2)).astype(np.float32), X.reshape(6),
+         strides=[2, 3], pads=[1, 0, 2, 1], dilations=[2, 1], output_padding=[1, 0], group=2),
     case(graph.ConvTransposeOp, IMAGE, RNG.standard_normal((4, 3, 3, 2)).astype(np.float32)),
     case(graph.Col2ImOp, RNG.standard_normal((2, 18, 12)).astype(np.float32), image=[6, 5], kernel=[3, 2],
          dilations=[1, 2], pads=[1, 0, 0, 1], strides=[2, 1]),
     *(case(graph.GridSampleOp, IMAGE, GRID, mode=mode, padding=padding, align_corners=corners)
-      for mode, padding, corners in (("linear", "zeros", False), ("cubic", "reflection", False), ("nearest", "border", True))),
+      for mode, padding, corners in (
+          ("linear", "zeros", False), ("cubic", "reflection", False), ("nearest", "border", True),
+      )),
     *(case(graph.RoiAlignOp, IMAGE, np.float32([[-1, 0, 5, 6], [2.5, 1, 3, 9]]), ints(np.int64, 0, 0), size=[3, 2],
-           samples=2, mode=mode, scale=0.5, half_pixel=half_pixel) for mode, half_pixel in (("avg", True), ("max", False))),
+           samples=2, mode=mode, scale=0.5, half_pixel=half_pixel)
+      for mode, half_pixel in (("avg", True), ("max", False))),
     case(graph.DeformConvOp, IMAGE, RNG.standard_normal((6, 2, 2, 3)).astype(np.float32),
          RNG.standard_normal((1, 24, 4, 6)).astype(np.float32), RNG.standard_normal((1, 12, 4, 6)).astype(np.float32),
          strides=[2, 1], pads=[1, 1, 0, 1], group=2, offset_group=2),
-    *(case(graph.ResizeOp, IMAGE, shape=shape, scales=scales, how=Resampling(*how), **rest) for shape, scales, how, rest in (
+    *(case(graph.ResizeOp, IMAGE, shape=shape, scales=scales, how=Resampling(*how), **rest)
+      for shape, scales, how, rest in (
         ((1, 4, 14, 3), (1, 1, 2, 0.5), ("linear",), {}),
-        ((1, 4, 31, 3), (1, 1, 31 / 7, 0.5), ("nearest", "asymmetric", "ceil"), {}),  # by sizes: 7 times that is below 31
+        ((1, 4, 31, 3), (1, 1, 31 / 7, 0.5), ("nearest", "asymmetric", "ceil"), {}),  # by sizes: 7 times that is 30.9
         ((1, 4, 10, 9), (1, 1, 10 / 7, 10 / 7), ("cubic", "half_pixel"), {}),  # by the policy: 60 / 7 is 8.57
         ((1, 4, 4, 9), (1, 1, 0.6, 1.5), ("linear", "align_corners"), {}),
         ((1, 4, 14, 9), (1, 1, 2, 1.5), ("linear", "tf_crop_and_resize"),
