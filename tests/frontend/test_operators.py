@@ -241,6 +241,7 @@ READ_BETWEEN = [
     case("DeformConv", IMAGE, floats(2, 4, 2, 3), floats(1, 12, 6, 6, seed=1), floats(2), floats(1, 6, 6, 6), opset=19),
 ]  # fmt: skip
 """More of them is in `test_sampling.py`."""
+
 PARAMETERS = [floats(4), floats(4, seed=1), floats(4, seed=2), np.abs(floats(4, seed=3))]
 NORMALIZATIONS = [
     *(case("BatchNormalization", IMAGE, *PARAMETERS, opset=opset, epsilon=1e-3) for opset in (7, 9, 14, 15)),
