@@ -32,7 +32,7 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.fixture(autouse=True)
-def reversed_function(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] (pytest)
+def reversed_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RUNTIME_FUNCTIONS, Reversed.NAME, Reversed)
 
 
