@@ -16,8 +16,8 @@ from mlopt.diagnostics import InputError, Place
 def replacing(path: Path, *, follow: bool = True) -> Generator[BinaryIO]:
     """A binary file that takes the place of `path` when the block ends, and vanishes if the block raises.
 
-    A symbolic link is followed if `follow`, else replaced: for a file whose name the user has not given, a link may have
-    been put there by another. A file with several hard links keeps its contents under the other names. Raises
+    A symbolic link is followed if `follow`, else replaced: for a file whose name the user has not given, a link may
+    have been put there by another. A file with several hard links keeps its contents under the other names. Raises
     `InputError` if no file can be made there, or the device is full.
     """
     check_writable(path)

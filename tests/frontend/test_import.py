@@ -229,13 +229,15 @@ def test_inputs_that_are_no_tensors_of_numbers():
 
 def test_every_unsupported_operator_is_listed_at_once():
     body = helper.make_graph(
-        [node("Det", "d", "inner", "hidden")], "body", [], [onnx.ValueInfoProto(name="inner")]
+        [node("RandomNormalLike", "d", "inner", "hidden")], "body", [], [onnx.ValueInfoProto(name="inner")]
     )
     nodes = [
         helper.make_node("Strange", ["x"], ["p"], "first", domain="my.domain"),
         helper.make_node("Strange", ["p"], ["q"], "second", domain="my.domain"),
         node("If", "cond", "r", "branch", then_branch=body, else_branch=body),
-        node("Resize", "x", "w", "grow", mode="linear", coordinate_transformation_mode="tf_half_pixel_for_nn"),
+        node(
+            "Resize", "x", "w", "grow", mode="linear", coordinate_transformation_mode="tf_half_pixel_for_nn"
+        ),
         node("Relu", "w", "y"),
     ]
     inputs = [value_info("x", X), value_info("d", X), value_info("cond", np.array(True))]
@@ -244,7 +246,7 @@ def test_every_unsupported_operator_is_listed_at_once():
     assert found == {
         ("my.domain", "Strange", 3, 2),
         ("", "Resize", 18, 1),
-        ("", "Det", 18, 2),
+        ("", "RandomNormalLike", 18, 2),
     }
     ctx = context()
     with pytest.raises(UnsupportedError) as error:
@@ -253,19 +255,19 @@ def test_every_unsupported_operator_is_listed_at_once():
         "the model uses 3 unsupported operators: my.domain.Strange (opset 3): 2 nodes (first, second); "
         'ai.onnx.Resize (opset 18) with coordinate_transformation_mode = "tf_half_pixel_for_nn" and mode = "linear": '
         "1 node (grow); "
-        "ai.onnx.Det (opset 18): 2 nodes (hidden, hidden)"
+        "ai.onnx.RandomNormalLike (opset 18) which draws random numbers: 2 nodes (hidden, hidden)"
     )
     assert len(ctx.weights) == 0
 
 
 def test_functions_are_searched_for_unsupported_operators():
-    function = helper.make_function("own", "F", ["a"], ["r"], [node("Det", "a", "r", "det")], [
+    function = helper.make_function("own", "F", ["a"], ["r"], [node("RandomNormalLike", "a", "r", "det")], [
         helper.make_opsetid("", 18)
     ])  # fmt: skip
     call = helper.make_node("F", ["x"], ["y"], domain="own")
     model = model_of([call], [value_info("x", X)], ["y"], domains={"own": 1})
     model.functions.append(function)
-    assert [(u.op_type, u.nodes) for u in find_unsupported(model)] == [("Det", ("det",))]
+    assert [(u.op_type, u.nodes) for u in find_unsupported(model)] == [("RandomNormalLike", ("det",))]
 
 
 @pytest.mark.parametrize(

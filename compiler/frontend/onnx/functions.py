@@ -16,6 +16,7 @@ import onnx.defs
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto, helper
 
 from mlopt.dialects.graph.base import Tensor
+from mlopt.frontend.onnx.structure import subgraphs
 from mlopt.ir.dtypes import to_numpy_dtype
 
 
@@ -63,13 +64,22 @@ def definition(node: NodeProto, domain: str, opset: int, types: Sequence[TypePro
         return None
     if not data:
         return None
-    function = FunctionProto.FromString(data)
-    attributes = {name: attribute.default_value for name, attribute in schema.attributes.items()}
+    defaults = {name: attribute.default_value for name, attribute in schema.attributes.items()}
+    return with_attributes(FunctionProto.FromString(data), node, defaults)
+
+
+def with_attributes(
+    function: FunctionProto, node: NodeProto, defaults: Mapping[str, AttributeProto] | None = None
+) -> FunctionProto:
+    """A function whose nodes have the attributes of `node`, which calls it, where they refer to them."""
+    bound = FunctionProto()
+    bound.CopyFrom(function)
+    attributes = {**(defaults or {})}
     attributes |= {attribute.name: attribute for attribute in function.attribute_proto}
     attributes |= {attribute.name: attribute for attribute in node.attribute}
-    for inner in function.node:
+    for inner in bound.node:
         _bind_attributes(inner, attributes)
-    return function
+    return bound
 
 
 def depends_on_types(node: NodeProto, domain: str, opset: int) -> bool:
@@ -105,6 +115,9 @@ def _version(versions: Sequence[int], opset: int) -> int:
 def _bind_attributes(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> None:
     """Replace what refers to an attribute of the outer node by its value; drop it if there is none."""
     bound: list[AttributeProto] = []
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            _bind_attributes(inner, attributes)
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             bound.append(attribute)

@@ -37,7 +37,7 @@ from mlopt.frontend.onnx.bounds import Bound
 from mlopt.frontend.onnx.checks import type_fault
 from mlopt.frontend.onnx.declarations import Contradiction, contradictions
 from mlopt.frontend.onnx.dims import bind_shapes, has_symbolic_axes, input_dtype, typed_inputs
-from mlopt.frontend.onnx.functions import definition, onnx_type
+from mlopt.frontend.onnx.functions import definition, onnx_type, with_attributes
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.reader import (
     OnnxModel,
@@ -116,6 +116,8 @@ class _GraphImport:
             value for value in model.graph.input if value.name not in initializers or value.name in inputs
         ]
         shapes = bind_shapes(model.graph.input, dims, inputs, model.place())
+        # Functions of the model that are not inlined: they were written for other operator set versions than the model.
+        self.functions = {(normal_domain(f.domain), f.name, f.overload): f for f in model.proto.functions}
         self.symbolic = has_symbolic_axes(model.graph.input)
         types = [self._input_type(value, shapes[value.name]) for value in self.inputs]
         self.main = Scope(Block(arg_types=types), model.opsets, used_names(model.graph), initializers)
@@ -189,6 +191,9 @@ class _GraphImport:
     def _import(self, proto: NodeProto, operands: Sequence[SSAValue | None]) -> Sequence[SSAValue | None]:
         """The results of a node, None for one that is not used."""
         domain = normal_domain(proto.domain)
+        called = self.functions.get((domain, proto.op_type, proto.overload))
+        if called is not None:
+            return self.expand(proto, with_attributes(called, proto), operands)
         opset = self.scope.opsets[domain]
         function = import_function(proto, opset, self.scope.used)
         node = Node(proto, operands, opset, self)

@@ -9,12 +9,16 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import GraphProto, ModelProto, NodeProto
+from onnx.checker import ValidationError
 from onnx.inliner import inline_local_functions
 
 from mlopt.diagnostics import InputError, Place, UnsupportedError
-from mlopt.frontend.onnx.structure import check_graph, node_name
+from mlopt.frontend.onnx.structure import check_graph, node_name, nodes_within
 from mlopt.frontend.onnx.weightless import Span, without_weights
 from mlopt.weights.mapped import MappedFiles
+
+_Key = tuple[str, str, str]
+"""Domain, name and overload of a function."""
 
 LATEST_OPSET = 28
 """The newest version of the standard operator set whose changes are known here."""
@@ -73,16 +77,42 @@ def read_model(source: str | Path | ModelProto) -> OnnxModel:
 
 
 def inline_functions(model: OnnxModel) -> OnnxModel:
-    """The same model with the calls of its own functions replaced by their bodies."""
+    """The same model with the calls of its own functions replaced by their bodies.
+
+    Functions that were written for other operator set versions than the model stay.
+    """
     if not model.proto.functions:
         return model
+    _check_calls(model)
     try:
         inlined = OnnxModel(inline_local_functions(model.proto), model.path, model.spans, model.files)
-    except (RuntimeError, ValueError, EncodeError) as error:
+    except (RuntimeError, ValueError, EncodeError, ValidationError) as error:
         message = f"can't inline the functions of the model: {_first_line(error)}"
         raise InputError(message, place=model.place()) from error
     check_graph(inlined.graph, inlined.place)
     return inlined
+
+
+def _check_calls(model: OnnxModel) -> None:
+    """Raise `InputError` if a function calls itself, directly or through others."""
+    functions = {(normal_domain(f.domain), f.name, f.overload): f for f in model.proto.functions}
+    calls: dict[_Key, list[_Key]] = {}
+    for key, function in functions.items():
+        keys = ((normal_domain(n.domain), n.op_type, n.overload) for n in nodes_within(function.node))
+        calls[key] = [called for called in keys if called in functions]
+    done = set[_Key]()
+    for start in functions:
+        path, pending = [start], [iter(calls[start])]
+        while pending:
+            called = next(pending[-1], None)
+            if called is None:
+                pending.pop()
+                done.add(path.pop())
+            elif called in path:
+                raise InputError(f'function "{called[1]}" calls itself', place=model.place())
+            elif called not in done:
+                path.append(called)
+                pending.append(iter(calls[called]))
 
 
 def _parse(path: Path) -> OnnxModel:

@@ -7,7 +7,7 @@ that are used around it, but not the results of its nodes (ONNX: static single a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -25,6 +25,14 @@ def node_name(node: NodeProto) -> str:
         return node.name
     output = next((name for name in node.output if name), "")
     return f"{node.op_type}_{output}"
+
+
+def nodes_within(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """The nodes, and those inside their subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from nodes_within(graph.node)
 
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
