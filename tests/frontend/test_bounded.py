@@ -250,6 +250,16 @@ CASES = {
     "a definition": row_case("y = Celu<alpha=2.0>(r)"),
     "unique": ("y, i, p, c = Unique<sorted=1>(n)", "y:i i:i p:i c:i", 12),
     "unique in order": ("y, i, p, c = Unique<sorted=0>(n)", "y:i i:i p:i c:i", 12),
+    **{
+        f"unique of what is bounded, sorted = {flag}": row_case(
+            f"s = Gather<axis=0>(n, p) y, i0, q, c = Unique<sorted={flag}>(s)", "y:i i0:i q:i c:i"
+        )
+        for flag in (0, 1)
+    },
+    "unique rows of what is bounded": row_case(
+        "z = Constant<value_float=0.0>() g = Greater(r, z) f = Cast<to=1>(g) y, i0, q, c = Unique<axis=0>(f)",
+        "y i0:i q:i c:i",
+    ),
     "cast": row_case("c = Cast<to=7>(r) y = Cast<to=1>(c)"),
     "mask of all by its own count": row_case(
         "s = Size(p) f = Cast<to=1>(s) o = Constant<value_float=1.0>() g = Add(f, o) y = Div(r, g)"

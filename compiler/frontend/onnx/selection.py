@@ -15,8 +15,18 @@ from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import normalize_axis, shape_of
-from mlopt.frontend.onnx.bounded import Results, alike, bounds_of, carries, leading, masked, only, refusal
-from mlopt.frontend.onnx.extents import elements, interval
+from mlopt.frontend.onnx.bounded import (
+    Results,
+    alike,
+    bounds_of,
+    carries,
+    leading,
+    masked,
+    only,
+    positions,
+    refusal,
+)
+from mlopt.frontend.onnx.extents import Sizes, elements, interval
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import ImportFunction, importer
 
@@ -94,6 +104,32 @@ def unique(node: Node) -> Sequence[SSAValue]:
     for result in (op.indices, op.counts):
         node.bounded(result, 0, op.count)
     return op.values, op.indices, op.inverse, op.counts
+
+
+@carries("Unique")
+def _unique_of_bounded(node: Node, function: ImportFunction) -> Results:
+    """Of the elements of a vector, or along the bounded axis: what is behind the extent repeats what is first."""
+    value, bound = only(node, 0)
+    shape, axis, sizes = shape_of(value), bound.axis, Sizes(node)
+    along = node.integer("axis") % len(shape) if node.has("axis") else None
+    if along not in (axis, None) or (along is None and len(shape) > 1):
+        raise refusal(node, "along which nothing is compared")
+    if not shape[axis]:
+        return function(node)
+    inside = node.add(graph.LessOp(positions(node, value, axis), bound.extent)).result
+    filled = node.add(graph.WhereOp(inside, value, leading(node, value, axis, 1))).result
+    values, indices, inverse, counts = unique(node.with_operands({0: filled}))
+    found = node.bound_of(values)
+    assert found is not None
+    count = sizes.value(sizes.least(found.extent, bound.extent))
+    first = node.add(graph.EqualOp(positions(node, counts, 0), leading(node, inverse, 0, 1))).result
+    repeated = sizes.value(sizes.sub(shape[axis], bound.extent))
+    fewer = node.add(graph.WhereOp(first, repeated, node.constant(np.array(0)))).result
+    counts = node.add(graph.SubOp(counts, fewer)).result
+    node.bounded(values, axis, count)
+    for result, extent in ((indices, count), (inverse, bound.extent), (counts, count)):
+        node.bounded(result, 0, extent)
+    return values, indices, inverse, counts
 
 
 @importer("NonMaxSuppression", since=10)
