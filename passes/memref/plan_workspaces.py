@@ -115,7 +115,7 @@ def _need(function: func.FuncOp, target: Target | None, alignment: int) -> Scrat
     """What the function needs in all; its own allocations become views of a new workspace argument."""
     buffers = [] if function.is_declaration else Liveness(function).buffers(alignment)
     packed = plan([buffer for _, buffer in buffers])
-    own = align_up(packed.height, alignment)
+    own = align_up(max(1, packed.height), alignment) if buffers else 0  # what is empty has a place too
     if buffers:
         workspace = _set_workspace(function, own)
         place_in(function, workspace, [(alloc, packed.offsets[buffer.id]) for alloc, buffer in buffers])

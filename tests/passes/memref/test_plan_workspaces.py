@@ -9,6 +9,7 @@ import pytest
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 
+import mlopt
 from mlopt.diagnostics import PassFailure
 from mlopt.ir import ScratchNeed, make_context, print_module
 from mlopt.passes.memref.assign_buffers import AssignBuffersPass
@@ -225,3 +226,29 @@ def test_it_runs_once() -> None:
 
     assert not PlanWorkspacesPass().run(context, module)
     assert print_module(module) == before
+
+
+EMPTY_TEMPORARY = """
+func.func @main(%x: tensor<0xf32> {mlopt.name = "x"}) -> (tensor<3xf32> {mlopt.name = "y"}) {
+  %e = tensor.empty() : tensor<3xf32>
+  %y = kernel.launch @pad ins(%x : tensor<0xf32>) outs(%e : tensor<3xf32>) {
+  ^bb0(%X: tensor<0xf32>, %O: tensor<3xf32>):
+    %t = tensor.empty() : tensor<0xf32>
+    %0 = kernel.map bounds [n = 0] ins(%X[n] : tensor<0xf32>) outs(%t[n] : tensor<0xf32>) {
+    ^bb1(%p: f32, %o: f32):
+      kernel.yield %p : f32
+    }
+    %1 = kernel.map bounds [n = 3] ins(%0[n] pad 2.0 : f32 : tensor<0xf32>) outs(%O[n] : tensor<3xf32>) {
+    ^bb1(%p: f32, %o: f32):
+      kernel.yield %p : f32
+    }
+    kernel.yield %1 : tensor<3xf32>
+  } -> tensor<3xf32>
+  func.return %y : tensor<3xf32>
+}
+"""
+
+
+def test_a_temporary_without_elements_has_a_workspace_that_calls_give() -> None:
+    model = mlopt.compile(EMPTY_TEMPORARY)
+    np.testing.assert_array_equal(model.run({"x": np.zeros(0, np.float32)})["y"], np.float32([2, 2, 2]))
