@@ -108,9 +108,10 @@ class RoiAlignOp(InferredOp):
     """Regions of images pooled to one size. ONNX RoiAlign.
 
     Shapes: input `[n, c, h, w]`, rois `[r, 4]` (x1, y1, x2, y2), batch indices `[r]`, result `[r, c, size...]`. Each
-    bin of a region is sampled at `samples x samples` points, bilinearly; what is more than 1 outside counts as 0.
-    "avg" is the mean of the points, "max" the largest of their weighted neighbours, as in onnxruntime. Without
-    `half_pixel` a region is not shifted by half an element, and at least 1 x 1.
+    bin of a region is sampled at `samples x samples` points, bilinearly, or with `samples = 0` at as many along an axis
+    as it is long, rounded up; what is more than 1 outside counts as 0. "avg" is the mean of the points, "max" the
+    largest of their weighted neighbours, as in onnxruntime. Without `half_pixel` a region is not shifted by half an
+    element, and at least 1 x 1.
 
     ```mlir
     %y = graph.roi_align %x, %rois, %batch mode = "avg" size = [7, 7] samples = 2 scale = 0.25 half_pixel
@@ -170,9 +171,9 @@ class RoiAlignOp(InferredOp):
         if len(shape) != 2 or shape[1] != 4:
             raise VerifyException(f"expected rois of shape [r, 4], found {rois}")
         require_shape((shape[0],), indices, "the batch indices")
-        if len(size) != 2 or min(size) < 1 or samples < 1:
+        if len(size) != 2 or min(size) < 1 or samples < 0:
             raise VerifyException(
-                f"expected 2 sizes and samples of 1 or more, found {shape_text(size)} and {samples}"
+                f"expected 2 sizes of 1 or more and samples of 0 or more, found {shape_text(size)} and {samples}"
             )
         if 0 in image:
             raise VerifyException(f"expected an image that is not empty, found {input}")

@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 
 from xdsl.dialects import arith, math, tensor
-from xdsl.dialects.builtin import IndexType, TensorType, i64
+from xdsl.dialects.builtin import IndexType, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from mlopt.dialects import graph, kernel
@@ -287,7 +287,16 @@ def _channels_second(op: GraphOp, conversion: Conversion, launch: Launch, value:
 
 @converts(graph.RoiAlignOp)
 def _roi_align(op: graph.RoiAlignOp, conversion: Conversion) -> None:
-    """Points of a bin are dimensions of their own, over which the elements are added up, or the largest is found."""
+    """Points of a bin are dimensions of their own, over which the elements are added up, or the largest is found.
+
+    If how many there are depends on the regions, the run-time function does it.
+    """
+    if op.samples.value.data == 0:
+        parameters: dict[str, Attribute] = {"mode": op.mode, "scale": op.scale}
+        if op.half_pixel is not None:
+            parameters["half_pixel"] = UnitAttr()
+        conversion.call(op, "roi_align", [op.input, op.rois, op.batch_indices], parameters)
+        return
     rows = rows_of(op, conversion, 1, 0)
     regions, _, height, width = shape_of(op.result)
     count, element = op.samples.value.data, element_of(op.result)

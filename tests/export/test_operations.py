@@ -179,8 +179,8 @@ CASES = [
           ("linear", "zeros", False), ("cubic", "reflection", False), ("nearest", "border", True),
       )),
     *(case(graph.RoiAlignOp, IMAGE, np.float32([[-1, 0, 5, 6], [2.5, 1, 3, 9]]), ints(np.int64, 0, 0), size=[3, 2],
-           samples=2, mode=mode, scale=0.5, half_pixel=half_pixel)
-      for mode, half_pixel in (("avg", True), ("max", False))),
+           samples=samples, mode=mode, scale=0.5, half_pixel=half_pixel)
+      for samples, mode, half_pixel in ((2, "avg", True), (0, "max", False))),
     case(graph.DeformConvOp, IMAGE, RNG.standard_normal((6, 2, 2, 3)).astype(np.float32),
          RNG.standard_normal((1, 24, 4, 6)).astype(np.float32), RNG.standard_normal((1, 12, 4, 6)).astype(np.float32),
          strides=[2, 1], pads=[1, 1, 0, 1], group=2, offset_group=2),

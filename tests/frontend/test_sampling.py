@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mlopt.diagnostics import InputError, UnsupportedError
+import mlopt
+from mlopt.diagnostics import InputError, RunError
 from tests.frontend.all_levels import check_all_levels
 from tests.frontend.onnx_models import one_node, run_mlopt
 
@@ -106,10 +107,30 @@ def test_regions_of_half_precision() -> None:
     check_all_levels(one_node("RoiAlign", inputs, **options), inputs, {"y0": want}, mlir=False)
 
 
-def test_adaptive_sampling_is_refused() -> None:
-    inputs = {"x": IMAGE, "r": REGIONS, "b": np.array([1, 0, 1, 0])}
-    with pytest.raises(UnsupportedError, match=r"RoiAlign .* with sampling_ratio = 0"):
-        run_mlopt(one_node("RoiAlign", inputs, opset=16), inputs)
+@pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_as_many_points_as_bins_are_long(mode: str, coordinates: str) -> None:
+    """The default; the last region is far larger than the image."""
+    regions = np.concatenate([REGIONS, np.array([[-700, -9, 900, 30]], np.float32)])
+    inputs = {"x": IMAGE, "r": regions, "b": np.array([1, 0, 1, 0, 1])}
+    model = one_node(
+        "RoiAlign", inputs, opset=16, mode=mode, output_height=2, output_width=3,
+        coordinate_transformation_mode=coordinates,
+    )  # fmt: skip
+    check_all_levels(model, inputs, mlir=mode == "avg")
+
+
+def test_regions_turned_around_are_empty_by_hand() -> None:
+    inputs = {"x": IMAGE, "r": np.array([[3, 3, 1, 1]], np.float32), "b": np.array([0])}
+    want = {"y0": np.zeros((1, 3, 1, 1), np.float32)}
+    check_all_levels(one_node("RoiAlign", inputs, opset=16), inputs, want, mlir=False)
+
+
+def test_a_region_of_an_image_that_is_not_there_is_an_error() -> None:
+    inputs = {"x": IMAGE, "r": REGIONS[:1], "b": np.array([2])}
+    model = mlopt.compile(one_node("RoiAlign", inputs, opset=16))
+    with pytest.raises(RunError, match="batch index 2 is out of bounds for 2 images"):
+        model.run(inputs)
 
 
 @pytest.mark.parametrize("groups", [(1, 1), (2, 1), (1, 2), (2, 4)], ids=str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onnx import NodeProto
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
@@ -42,15 +41,11 @@ def grid_sample(node: Node) -> SSAValue:
     return result if sampled is image else node.add(graph.CastOp(result, element)).result
 
 
-def _adaptive(node: NodeProto) -> str | None:
-    """How many points a bin is sampled at then depends on the sizes of the regions."""
-    ratios = [attribute.i for attribute in node.attribute if attribute.name == "sampling_ratio"]
-    return None if ratios and ratios[0] > 0 else "with sampling_ratio = 0"
-
-
-@importer("RoiAlign", since=10, limit=_adaptive)
+@importer("RoiAlign", since=10)
 def roi_align(node: Node) -> SSAValue:
     """Before operator set 16 regions are not shifted by half an element."""
+    if node.integer("sampling_ratio", 0) < 0:
+        raise node.error(f"expected a sampling_ratio of 0 or more, found {node.integer('sampling_ratio')}")
     shift = (
         node.string("coordinate_transformation_mode", "half_pixel")
         if node.opset >= 16

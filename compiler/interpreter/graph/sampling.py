@@ -95,35 +95,44 @@ def _element(position: Array, size: int, padding: str, edge: tuple[float, float]
 @evaluates(graph.RoiAlignOp)
 def roi_align(op: graph.RoiAlignOp, x: Array, rois: Array, batch_indices: Array) -> Array:
     wide, boxes = widen(op, x, rois)
-    work = wide.dtype.type
-    _, _, *size = shape_of(op.result)
-    count, half = op.samples.value.data, work(0.5 if op.half_pixel is not None else 0)
-    corners = boxes * work(op.scale.value.data) - half
-    lows: list[Array] = []
-    weights: list[tuple[Array, Array]] = []
-    highs: list[Array] = []
-    for axis in (0, 1):
-        start, end = corners[:, 1 - axis], corners[:, 3 - axis]
-        length = end - start if op.half_pixel is not None else np.maximum(end - start, work(1))
-        bin_size = (length / work(size[axis]))[:, None, None]
-        bins = np.arange(size[axis], dtype=wide.dtype)[:, None] * bin_size
-        points = (np.arange(count, dtype=wide.dtype) + work(0.5)) * bin_size / work(count)
-        low, high, weight = _clamped(start[:, None, None] + bins + points, wide.shape[2 + axis])
-        shape = (len(boxes), size[axis], 1, count, 1) if axis == 0 else (len(boxes), 1, size[axis], 1, count)
-        lows.append(low.reshape(shape))
-        highs.append(high.reshape(shape))
-        weights.append((weight[0].reshape(shape), weight[1].reshape(shape)))
-    image = batch_indices.reshape(-1, 1, 1, 1, 1)
-    values = [
-        wide[image, :, y, x_] * (wy * wx)[..., None]
-        for y, wy in zip((lows[0], highs[0]), weights[0], strict=True)
-        for x_, wx in zip((lows[1], highs[1]), weights[1], strict=True)
-    ]
-    if op.mode.data == "max":
-        pooled = np.maximum.reduce(values).max(axis=(3, 4))
-    else:
-        pooled = (values[0] + values[1] + values[2] + values[3]).sum(axis=(3, 4)) / work(count * count)
-    return np.moveaxis(pooled, -1, 1).astype(x.dtype, copy=False)
+    result = np.zeros(shape_of(op.result), wide.dtype)
+    half_pixel = op.half_pixel is not None
+    corners = boxes * wide.dtype.type(op.scale.value.data) - wide.dtype.type(0.5 if half_pixel else 0)
+    for region, corner, image in zip(result, corners, batch_indices, strict=True):
+        along: list[tuple[Array, Array, tuple[Array, Array]]] = []
+        for axis in (0, 1):
+            start, end = corner[1 - axis], corner[3 - axis]
+            length = end - start if half_pixel else np.maximum(end - start, wide.dtype.type(1))
+            bin_size = length / wide.dtype.type(region.shape[1 + axis])
+            adaptive = int(np.ceil(bin_size)) if np.isfinite(bin_size) else 0
+            count = op.samples.value.data or max(0, adaptive)
+            bins = np.arange(region.shape[1 + axis], dtype=wide.dtype)[:, None] * bin_size
+            points = (np.arange(count, dtype=wide.dtype) + wide.dtype.type(0.5)) * bin_size
+            at = start + bins + points / wide.dtype.type(max(count, 1))
+            along.append(_clamped(at, wide.shape[2 + axis]))
+        rows, columns = along
+        region[...] = _pooled(wide[image], rows, columns, op.mode.data)
+    return result.astype(x.dtype, copy=False)
+
+
+def _pooled(
+    image: Array,
+    rows: tuple[Array, Array, tuple[Array, Array]],
+    columns: tuple[Array, Array, tuple[Array, Array]],
+    mode: str,
+) -> Array:
+    """`image` `[c, h, w]` at the points of its bins; no points give 0."""
+    values: list[Array] = []
+    for y, wy in zip(rows[:2], rows[2], strict=True):
+        for x, wx in zip(columns[:2], columns[2], strict=True):
+            weight = wy[:, None, :, None] * wx[None, :, None, :]
+            values.append(image[:, y[:, None, :, None], x[None, :, None, :]] * weight)
+    points = values[0].shape[-1] * values[0].shape[-2]
+    if points == 0:
+        return np.zeros(values[0].shape[:3], image.dtype)
+    if mode == "max":
+        return np.maximum.reduce(values).max(axis=(3, 4))
+    return (values[0] + values[1] + values[2] + values[3]).sum(axis=(3, 4)) / image.dtype.type(points)
 
 
 def _clamped(at: Array, size: int) -> tuple[Array, Array, tuple[Array, Array]]:

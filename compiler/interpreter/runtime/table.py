@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlopt.interpreter.runtime.base import RuntimeFunction
 from mlopt.interpreter.runtime.determinant import Determinant
+from mlopt.interpreter.runtime.roi_align import RoiAlign
 from mlopt.interpreter.runtime.scan import Scan
 from mlopt.interpreter.runtime.scatter import (
     CountedScatterElements,
@@ -23,6 +24,7 @@ FUNCTIONS: tuple[type[RuntimeFunction], ...] = (
     NonMaxSuppression,
     NonZero,
     RequireEqual,
+    RoiAlign,
     Scan,
     ScatterElements,
     ScatterNd,

@@ -111,8 +111,8 @@ func.func @main(%x: tensor<1x2x5x4xf32>, %y: tensor<3x4xf32>, %z: tensor<3xf32>)
 // -----
 
 func.func @main(%x: tensor<1x2x5x4xf32>, %y: tensor<3x4xf32>, %z: tensor<3xi64>) {
-  // expected-error @below {{expected 2 sizes and samples of 1 or more, found [2, 2] and 0}}
-  %r = graph.roi_align %x, %y, %z mode = "avg" size = [2, 2] samples = 0 scale = 1.0
+  // expected-error @below {{expected 2 sizes of 1 or more and samples of 0 or more, found [2, 2] and -1}}
+  %r = graph.roi_align %x, %y, %z mode = "avg" size = [2, 2] samples = -1 scale = 1.0
     : (tensor<1x2x5x4xf32>, tensor<3x4xf32>, tensor<3xi64>) -> tensor<3x2x2x2xf32>
   func.return
 }
