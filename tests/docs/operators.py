@@ -151,6 +151,10 @@ def _samples_of_microsoft() -> Iterator[Sample]:
         bits=4,
         block_size=16,
     )
+    yield _microsoft(
+        *("GatherBlockQuantized", np.ones((4, 8), np.uint8), ids[0], np.ones((4, 1), np.float32)),
+        block_size=16,
+    )
     yield _microsoft("SkipLayerNormalization", f, f, h, h)
     yield _microsoft("SkipSimplifiedLayerNormalization", f, f, h)
     yield _microsoft("EmbedLayerNormalization", ids, ids, square, square, square, h, h)

@@ -148,10 +148,10 @@ def _parameter(node: Node, index: int) -> SSAValue | None:
             f"expected one number, one per position on axis {axis} or, with a block_size, one per block on it as "
             f"input {index} for {node.type_of(0)}, found {node.type_of(index)} and block_size {block}"
         )
-    return _repeated(node, parameter, axis, block, shape[axis])
+    return repeated(node, parameter, axis, block, shape[axis])
 
 
-def _repeated(node: Node, value: SSAValue, axis: int, count: int, size: int) -> SSAValue:
+def repeated(node: Node, value: SSAValue, axis: int, count: int, size: int) -> SSAValue:
     """Every position on `axis` `count` times in a row; the axis then ends at `size`."""
     shape = shape_of(value)
     before, after = shape[: axis + 1], shape[axis + 1 :]

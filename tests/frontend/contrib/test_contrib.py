@@ -93,50 +93,6 @@ def test_a_sum_before_the_activation():
     agree("FusedConv", image, weight, floats(4), floats(1, 4, 5, 4))
 
 
-def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers along the last dimension, the first in the lowest bits of a byte."""
-    apart = numbers.reshape(*numbers.shape[:-1], -1, 8 // bits)
-    return (apart << (np.arange(8 // bits, dtype=np.uint8) * bits)).sum(-1).astype(np.uint8)
-
-
-@pytest.mark.parametrize("bits", [2, 4, 8])
-@pytest.mark.parametrize("depth", [32, 48, 56])
-@pytest.mark.parametrize("zero_points", ["none", "packed", "floats"])
-def test_packed_weights(bits: int, depth: int, zero_points: str):
-    """The last block may go beyond K, as the last zero points may beyond the blocks. In f64 by hand."""
-    rows, blocks = 6, -(-depth // 16)
-    numbers = RANDOM.integers(0, 1 << bits, (rows, blocks, 16), np.uint8)
-    scales, a, bias = floats(rows, blocks), floats(2, 3, depth), floats(rows)
-    zeros, given = np.full((rows, blocks), 1 << (bits - 1), np.float32), None
-    if zero_points == "packed":
-        padded = RANDOM.integers(0, 1 << bits, (rows, -(-blocks * bits // 8) * (8 // bits)), np.uint8)
-        zeros, given = padded[:, :blocks].astype(np.float32), packed(padded, bits)
-    elif zero_points == "floats":
-        given = zeros = RANDOM.uniform(0, 1 << bits, (rows, blocks)).astype(np.float32)
-    weights = ((numbers - zeros[..., None]) * scales[..., None].astype(np.float64)).reshape(rows, -1)[
-        :, :depth
-    ]
-    (found,) = result(
-        "MatMulNBits",
-        *(a, packed(numbers, bits), scales, given, None, bias),
-        K=depth,
-        N=rows,
-        bits=bits,
-        block_size=16,
-    )
-    want = a.astype(np.float64) @ weights.T + bias
-    np.testing.assert_allclose(found, want, rtol=0, atol=1e-6 * np.abs(want).max())
-
-
-@pytest.mark.parametrize("level", [0, 1])
-def test_packed_weights_against_onnxruntime(level: int):
-    weights = RANDOM.integers(0, 256, (6, 2, 16), np.uint8)
-    scales, zeros = floats(12), RANDOM.integers(0, 256, 6, np.uint8)
-    options = {"K": 64, "N": 6, "bits": 4, "block_size": 32, "accuracy_level": level}
-    agree("MatMulNBits", floats(3, 64), weights, scales, zeros, **options)
-    agree("MatMulNBits", floats(3, 64), weights, scales, **options)
-
-
 # Normalizations
 
 
@@ -196,14 +152,6 @@ def test_every_operator_is_tested():
     [
         ("FusedConv", 2, {"activation": "Swish"}, "with activation = Swish"),
         ("FusedGemm", 2, {"activation": "Elu"}, "with activation = Elu"),
-        ("MatMulNBits", 3, {"bits": 3, "K": 1, "N": 1, "block_size": 16}, "with bits = 3"),
-        ("MatMulNBits", 5, {"K": 1, "N": 1, "block_size": 16}, "with g_idx"),
-        (
-            "MatMulNBits",
-            3,
-            {"K": 1, "N": 1, "block_size": 16, "weight_prepacked": 1},
-            "with weight_prepacked = 1",
-        ),
         ("SkipLayerNormalization", 3, {"outputs": ["y", "mean"]}, "with the output mean"),
         ("SkipSimplifiedLayerNormalization", 3, {"outputs": ["y", "", "s"]}, "with the output inv_std_var"),
     ],

@@ -12,6 +12,7 @@ from mlopt.frontend.onnx.contrib import attention as _attention
 from mlopt.frontend.onnx.contrib import embedding as _embedding
 from mlopt.frontend.onnx.contrib import grouped_attention as _grouped_attention
 from mlopt.frontend.onnx.contrib import normalization as _normalization
+from mlopt.frontend.onnx.contrib import packed as _packed
 from mlopt.frontend.onnx.contrib import products as _products
 from mlopt.frontend.onnx.contrib import quantized as _quantized
 from mlopt.frontend.onnx.contrib import rotary as _rotary
@@ -22,6 +23,7 @@ FAMILIES = (
     _embedding,
     _grouped_attention,
     _normalization,
+    _packed,
     _products,
     _quantized,
     _rotary,
