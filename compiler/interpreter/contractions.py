@@ -21,6 +21,9 @@ from mlopt.interpreter.recognize import Contraction
 from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import View
 
+_WORTH_CUTTING = 1.2
+"""How much longer than it could a contraction must take for its parts to be looked at: that takes time, too."""
+
 
 def emit_contraction(
     builder: PlanBuilder,
@@ -64,7 +67,7 @@ def _cheapest(
     What lies inside needs no padding, and is packed by one call without a slab.
     """
     whole = emission(left, right, out)
-    if whole.is_one_block:
+    if whole.is_one_block or whole.cost < _WORTH_CUTTING * whole.least_cost:
         return [whole]
     for dim in reversed(sorted_by_strides((d for d, s in enumerate(out.strides) if s), out)):
         ranges = unpadded_ranges((left, right), dim, out)

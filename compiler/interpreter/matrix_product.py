@@ -65,6 +65,11 @@ class MatrixProduct:
         return self._ways.cost(self._way)
 
     @property
+    def least_cost(self) -> float:
+        """Nanoseconds that it would take in one block, with every factor packed by one plain copy."""
+        return self._ways.least_cost
+
+    @property
     def fits(self) -> bool:
         """Whether there is enough scratch."""
         return self._ways.need(self._way) <= self._room

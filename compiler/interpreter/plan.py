@@ -213,7 +213,6 @@ class Memory:
 
     measuring: bool = False
     trying: bool = False
-    timing: bool = False
     allocated: int = 0
     nanoseconds: float = 0.0
     _arrays: dict[tuple[object, ...], np.ndarray] = field(
@@ -312,8 +311,7 @@ class PlanBuilder:
     def call(self, function: Callable[..., object], *args: object, **kwargs: object) -> None:
         """Append a call; views among the arguments become arrays."""
         if self.memory.measuring:
-            if self.memory.timing:
-                self.memory.nanoseconds += costs.of_call(function, [*args, *kwargs.values()])
+            self.memory.nanoseconds += costs.of_call(function, [*args, *kwargs.values()])
             return
         bound = [self._bind(arg) for arg in args]
         bound_kwargs = {key: self._bind(arg) for key, arg in kwargs.items()}

@@ -55,6 +55,7 @@ class Slab:
         self._extents = extents
         self._inside = inside
         self._axes = axes
+        self._steps = [[(d, abs(linear.coefficients[d])) for d in linear.dims] for linear in read.index]
         self._memory: View | None = None
         self._is_fresh = True
         self._stale: Box | None = None
@@ -93,7 +94,7 @@ class Slab:
 
     def shape(self, block: Mapping[int, int]) -> tuple[int, ...]:
         """Extents for blocks of at most this shape, along the axes of the source."""
-        return self._box({}, block)[1]
+        return tuple(1 + sum(step * (block[d] - 1) for d, step in steps) for steps in self._steps)
 
     def nbytes(self, block: Mapping[int, int], tail: int = 0) -> int:
         """Bytes for blocks of at most this shape, with `tail` more elements behind the last one."""

@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp
 
 from mlopt.diagnostics import VerifyFailure
 from mlopt.interpreter.scratch import ALIGNMENT, UNLIMITED
-from mlopt.interpreter.translate import Forms, measure, modelled_time
+from mlopt.interpreter.translate import Forms, measure
 from mlopt.ir.context import ScratchNeed
 from mlopt.ir.locations import place_of_op
 
@@ -36,9 +36,14 @@ class NumpyTarget:
             raise VerifyFailure(f"@{func.sym_name.data} stands in no module", place=place_of_op(func))
         forms: Forms = {}
 
+        least, most = (measure(module, func, capacity, forms) for capacity in (0, UNLIMITED))
+
         @cache
         def nanoseconds(nbytes: int) -> float:
-            return modelled_time(module, func, nbytes, forms)
+            if nbytes >= most.nbytes:
+                return most.nanoseconds
+            if nbytes <= least.nbytes:
+                return least.nanoseconds
+            return measure(module, func, nbytes, forms).nanoseconds
 
-        least, preferred = (measure(module, func, capacity, forms) for capacity in (0, UNLIMITED))
-        return ScratchNeed(least, preferred, nanoseconds)
+        return ScratchNeed(least.nbytes, most.nbytes, nanoseconds)

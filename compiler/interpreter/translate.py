@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects import arith, cf, func, memref, scf
@@ -124,28 +124,30 @@ class Program:
                 )  # where temporaries without elements lie
                 self._pools[function] = Scratch(self.memory, nothing, 0, 0)
             else:
-                need = measure(self.module, function, UNLIMITED, self.forms)
+                need = measure(self.module, function, UNLIMITED, self.forms).nbytes
                 region = self.memory.pool(need)
                 self._pools[function] = Scratch(self.memory, region, 0, region.nbytes)
         return self._pools[function]
 
 
-def measure(module: ModuleOp, function: func.FuncOp, capacity: int, forms: Forms) -> int:
-    """Bytes of scratch that a function's own operations take when `capacity` bytes are there.
+class Measurement(NamedTuple):
+    """What a function's own operations take: bytes of scratch, and nanoseconds by the model of `costs`.
+
+    The time is good for comparing amounts of scratch; the body of a loop counts once.
+    """
+
+    nbytes: int
+    nanoseconds: float
+
+
+def measure(module: ModuleOp, function: func.FuncOp, capacity: int, forms: Forms) -> Measurement:
+    """What a function takes when `capacity` bytes of scratch are there.
 
     A declaration takes what its run-time function takes. `forms` are shared between measurements of unchanged IR.
     """
-    return _translate_dry(Program(module, Memory(measuring=True), forms), function, capacity).peak
-
-
-def modelled_time(module: ModuleOp, function: func.FuncOp, capacity: int, forms: Forms) -> float:
-    """Nanoseconds that a function's own operations take with `capacity` bytes of scratch, by the model of `costs`.
-
-    Good for comparing capacities; the body of a loop counts once. `forms` as for `measure`.
-    """
-    memory = Memory(measuring=True, timing=True)
-    _translate_dry(Program(module, memory, forms), function, capacity)
-    return memory.nanoseconds
+    program = Program(module, Memory(measuring=True), forms)
+    scratch = _translate_dry(program, function, capacity)
+    return Measurement(scratch.peak, program.memory.nanoseconds)
 
 
 def _translate_dry(program: Program, function: func.FuncOp, capacity: int) -> Scratch:

@@ -220,6 +220,21 @@ class Ways:
             total += blocks * costs.copy(math.prod(way.block[d] for d in outer), run)
         return total
 
+    @property
+    def least_cost(self) -> float:
+        """The cost of one block, with nothing copied but to pack each factor once."""
+        whole, groups = dict(enumerate(self._extents)), self._factors.in_tile
+        total = costs.PRODUCT + costs.products(
+            *(
+                math.prod(whole[d] for d in dims)
+                for dims in (groups.batches, groups.rows, self._factors.inner, groups.columns)
+            )
+        )
+        for factor in (self._factors.left, self._factors.right):
+            if factor.packed and factor.layout:
+                total += costs.copy(math.prod(whole[d] for d in factor.layout), whole[factor.layout[-1]])
+        return total
+
     def _packing_cost(self, factor: Factor, way: Way, stored: Mapping[int, int]) -> float:
         """What it costs to pack one block of a factor."""
         if not factor.packed:

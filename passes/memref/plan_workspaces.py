@@ -42,10 +42,10 @@ DEFAULT_GROWTH = 32
 """Percent."""
 
 _STEPS = 4
-"""In how many steps workspaces give back what they took of the slack, if they fragment the arena.
+"""In how many steps workspaces give back what they took of the slack, if they fragment the arena."""
 
-And in how many steps the arena grows.
-"""
+_GROWTH_STEPS = 2
+"""How many sizes of the arena, beside the least, are looked at."""
 
 _LEAST_GAIN = 0.1
 """Percent of the time of all calls that every percent by which the arena grows must save."""
@@ -180,8 +180,8 @@ class _Sizes:
             return best
         before = self._time(best)
         most = 0.0
-        for step in range(1, _STEPS + 1):
-            percent = growth * step / _STEPS
+        for step in range(1, _GROWTH_STEPS + 1):
+            percent = growth * step / _GROWTH_STEPS
             sizes = self._below(percent / 100)
             gain = 100 * (1 - self._time(sizes) / before) - _LEAST_GAIN * percent if before else 0.0
             if gain > most:
