@@ -101,7 +101,8 @@ def test_all_levels_agree(name: str) -> None:
         try:
             want = graph_interpreter.evaluate_module(module, inputs)
         except RunError as error:
-            assert "expected indices in [0, 0)" in error.message  # there is nothing to gather from
+            # There is nothing to gather from.
+            assert "expected indices in [0, 0)" in error.message or "bounds for 0 images" in error.message
             continue
         results = [value.type for op in module.walk() if isinstance(op, ReturnOp) for value in op.operands]
         for array, type_ in zip(want.values(), results, strict=True):

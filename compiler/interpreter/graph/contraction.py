@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -45,7 +46,7 @@ def max_pool(op: graph.MaxPoolOp, x: Array) -> Array:
 @evaluates(graph.MaxPoolWithIndicesOp)
 def max_pool_with_indices(op: graph.MaxPoolWithIndicesOp, x: Array) -> tuple[Array, Array]:
     windows = windows_of(x, op.window, op.positions, lowest(op, x.dtype))
-    windows = windows.reshape(*windows.shape[: x.ndim], -1)
+    windows = windows.reshape(*windows.shape[: x.ndim], prod(op.window.kernel))
     largest = np.max(windows, axis=-1)
     order = (0, 1, *range(x.ndim - 1, 1, -1)) if op.column_major is not None else range(x.ndim)
     numbers = np.arange(x.size).reshape([x.shape[axis] for axis in order]).transpose(np.argsort(order))

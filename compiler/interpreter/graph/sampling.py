@@ -8,9 +8,11 @@ from math import prod
 
 import numpy as np
 
+from mlopt.diagnostics import RunError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
 from mlopt.interpreter.graph.registry import Array, evaluates, widen
+from mlopt.ir.locations import place_of_op
 
 
 @evaluates(graph.GridSampleOp)
@@ -94,6 +96,12 @@ def _element(position: Array, size: int, padding: str, edge: tuple[float, float]
 
 @evaluates(graph.RoiAlignOp)
 def roi_align(op: graph.RoiAlignOp, x: Array, rois: Array, batch_indices: Array) -> Array:
+    outside = batch_indices[(batch_indices < 0) | (batch_indices >= len(x))]
+    if outside.size:
+        raise RunError(
+            f"'{op.name}': batch index {outside[0]} is out of bounds for {len(x)} images",
+            place=place_of_op(op),
+        )
     wide, boxes = widen(op, x, rois)
     result = np.zeros(shape_of(op.result), wide.dtype)
     half_pixel = op.half_pixel is not None
@@ -164,7 +172,8 @@ def deform_conv(op: graph.DeformConvOp, x: Array, weight: Array, offset: Array, 
     sampled = _sampled(images, at, "linear", "zeros", ((0, 0), (0, 0)))
     for numbers in by:
         sampled = sampled * numbers.reshape(batch * groups, 1, *kernel, *positions)
-    columns = sampled.reshape(batch, op.group.value.data, -1, prod(positions))
-    filters = w.reshape(op.group.value.data, features // op.group.value.data, -1)
+    group, taps_of_filter = op.group.value.data, prod(w.shape[1:])
+    columns = sampled.reshape(batch, group, taps_of_filter, prod(positions))
+    filters = w.reshape(group, features // group, taps_of_filter)
     result = np.einsum("gok,ngkp->ngop", filters, columns)
     return result.reshape(batch, features, *positions).astype(x.dtype, copy=False)
