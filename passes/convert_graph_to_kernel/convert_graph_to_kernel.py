@@ -60,7 +60,10 @@ class ConvertGraphToKernelPass(Pass):
     5. Gathers become maps that load at computed indices.
     6. Unsigned integers become signless ones with unsigned ops, integers of 4 and 2 bits i8; the arguments and results
        of functions keep their type in `mlopt.dtype`.
-    7. Control flow stays as it is; a scalar that becomes a tensor of one element (`tensor.from_elements`) is a fill.
+    7. Windows that spread (transposed convolution) become one contraction or reduce per phase of the strides. Resize
+       becomes a launch per axis; sampling at computed positions one that lays the image out in rows of channels, one
+       that loads the rows, and a transpose.
+    8. Control flow stays as it is; a scalar that becomes a tensor of one element (`tensor.from_elements`) is a fill.
 
     `UnsupportedError` for a form of an op that the kernel level can't say.
     """

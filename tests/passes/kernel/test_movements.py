@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlopt.dialects.kernel import MapOp
 from mlopt.ir import node_names
 from tests.passes.kernel.support import FUSE, check_numbers, run_passes
 
@@ -211,3 +212,18 @@ def test_any_movement_into_any_reader(text: str) -> None:
     shape = tuple(map(int, text[text.index("tensor<") + 7 : text.index("xf32>")].split("x")))
     x = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
     check_numbers(text, {"x": x}, convert=False)
+
+
+def test_loads_of_rows_stay_loads_of_rows() -> None:
+    """A gather of rows, then a transpose: the rows are loaded whole, and the transpose is a movement of its own."""
+    text = """
+      func.func @main(%x: tensor<9x8xf32>, %i: tensor<5xi64>) -> tensor<8x5xf32> {
+        %y = graph.gather %x, %i axis = 0 : (tensor<9x8xf32>, tensor<5xi64>) -> tensor<5x8xf32>
+        %z = graph.transpose %y perm = [1, 0] : (tensor<5x8xf32>) -> tensor<8x5xf32>
+        func.return %z : tensor<8x5xf32>
+      }"""
+    result = run_passes(text, *FUSE)
+    (gathered,) = [op for op in result.module.walk() if isinstance(op, MapOp) and not op.is_movement]
+    assert gathered.out_accesses[0].is_identity
+    table = np.arange(72, dtype=np.float32).reshape(9, 8)
+    check_numbers(text, {"x": table, "i": np.array([3, 0, 8, 3, 1])})
