@@ -123,7 +123,9 @@ def _separate(formula: Formula, heads: int) -> tuple[SSAValue, SSAValue, SSAValu
             by_head.append(x)
             start += shape_of(x)[1] * shape_of(x)[3]
             continue
-        size = shape_of(x)[-1]
+        if rank_of(x) != 3:
+            raise node.error(f"expected queries, keys and values of rank 3, or by heads of rank 4, found {x.type}")
+        size = shape_of(x)[2]
         if bias is not None:
             x = formula.add(x, formula.part(bias, 0, start, start + size))
         start += size

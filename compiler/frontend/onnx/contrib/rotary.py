@@ -29,10 +29,10 @@ from mlopt.frontend.onnx.registry import importer
 def rotary_embedding(node: Node) -> SSAValue:
     """Of `[B, S, N D]` or `[B, N, S, D]`, at the positions `[B, S]`, or from one position on."""
     formula, x = Formula(node), node.operand(0)
-    if rank_of(x) not in (3, 4):
-        raise node.error(f"expected rank 3 or 4, found {x.type}")
+    if rank_of(x) not in (3, 4) or node.rank_of(2) != 2:
+        raise node.error(f"expected rank 3 or 4, and tables of rank 2, found {x.type} and {node.type_of(2)}")
     if rank_of(x) == 3:
-        size = node.shape_of(2)[-1] * 2
+        size = max(node.shape_of(2)[1] * 2, 1)
         partial = node.integer("rotary_embedding_dim", 0) > 0
         x = by_heads(formula, x, node.integer("num_heads") if partial else max(shape_of(x)[2] // size, 1))
     batch, _, length, _ = shape_of(x)
@@ -61,8 +61,8 @@ def rotated(
 ) -> SSAValue:
     """`[B, N, S, D]` turned by the angles of the positions `[B, S]`; `tables` are cosines and sines."""
     node, (batch, heads, length, depth) = formula.node, shape_of(x)
-    pairs = shape_of(tables[0])[-1]
-    if any(rank_of(table) != 2 or shape_of(table)[1] != pairs for table in tables) or 2 * pairs > depth:
+    pairs, *others = {shape[1] if len(shape) == 2 else depth for shape in map(shape_of, tables)}
+    if others or 2 * pairs > depth:
         raise node.error(f"expected two tables of rank 2 of up to {depth // 2} pairs, found {tables[0].type}")
     cosines, sines = (
         formula.reshape(node.add(graph.GatherOp(table, positions, 0)).result, (batch, 1, length, pairs))
