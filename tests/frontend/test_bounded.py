@@ -227,7 +227,9 @@ CASES = {
     ),
     "regions": row_case(
         "img = Unsqueeze<axes=[0,1]>(x) b = Exp(r) c = Gather<axis=0>(n, p) z = Constant<value_int=0>() "
-        "d = Mul(c, z) y = RoiAlign<output_height=2,output_width=2,sampling_ratio=2>(img, b, d)"
+        "d = Mul(c, z) y = RoiAlign<output_height=2,output_width=2>(img, b, d) "
+        "e = RoiAlign<output_height=2,output_width=2,sampling_ratio=2>(img, b, d)",
+        "y e",
     ),
     "images": row_case(
         "i0 = Unsqueeze<axes=[1,2]>(r) y = MaxPool<kernel_shape=[1,2]>(i0) "

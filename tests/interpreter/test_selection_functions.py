@@ -15,7 +15,8 @@ import pytest
 import mlopt
 from mlopt.dialects import graph
 from mlopt.interpreter.graph import evaluate_module
-from mlopt.interpreter.runtime import RUNTIME_FUNCTIONS, Buffer
+from mlopt.interpreter.runtime import Buffer
+from mlopt.interpreter.runtime.table import RUNTIME_FUNCTIONS
 from mlopt.ir.extents import Extent
 from tests.kernel_level import assert_same, module_of
 
