@@ -115,8 +115,8 @@ class Executable:
     ) -> dict[str, np.ndarray]:
         """Execute `@main`; return the outputs by name, in fresh arrays or in the caller's (`out`).
 
-        An output whose size depends on data is written to an array of the largest size there can be (the caller's has that
-        size too), and what is returned is the view of it that counts.
+        An output whose size depends on data is written to an array of the largest size there can be (the caller's has
+        that size too), and what is returned is the view of it that counts.
 
         Inputs of raw bytes are taken as of the declared types. Raises `InputError` for arrays that do not fit the
         interface, and `RunError` when another run of this session

@@ -9,10 +9,11 @@ from xdsl.ir import SSAValue
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Along `axis` a value has the first `extent` of the elements that its type has; what is behind them is no part of it.
+    """Along `axis` a value has the first `extent` of the elements that its type has; what is behind them is no part
+    of it.
 
-    `extent` is a tensor<i64> computed at run time, from 0 to the size in the type. The elements behind it are defined, and
-    no operation fails because of them, but which they are is left open.
+    `extent` is a tensor<i64> computed at run time, from 0 to the size in the type. The elements behind it are
+    defined, and no operation fails because of them, but which they are is left open.
     """
 
     axis: int
