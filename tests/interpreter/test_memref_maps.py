@@ -422,8 +422,9 @@ def test_an_index_out_of_bounds_is_an_error_and_nothing_is_clipped(
     ids = np.zeros((2, 4), dtype)
     executable.run({"ids": ids})
     ids[1, 2] = index
-    with pytest.raises(RunError, match=f"^index {index} is out of bounds for axis 0 of size 11$") as error:
+    with pytest.raises(RunError) as error:
         executable.run({"ids": ids})
+    assert error.value.message == f"index {index} is out of bounds for axis 0 of size 11"
     assert error.value.place is not None and error.value.place.line is not None
 
 
