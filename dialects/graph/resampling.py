@@ -164,7 +164,8 @@ def _cubic(how: Resampling, at: Floats, size: int) -> tuple[Indices, Floats]:
     weights = np.stack([far(s + one), near(s), near(one - s), far(_F(2) - s)], axis=1)
     indices = first.astype(np.int64)[:, None] + np.arange(-1, 3)
     if how.exclude_outside:
-        weights = _normalized(np.where((indices < 0) | (indices >= size), _F(0), weights))
+        weights = np.where((indices < 0) | (indices >= size), _F(0), weights)
+        weights = weights * _inverse_totals(weights)
     return np.clip(indices, 0, size - 1), weights
 
 
@@ -184,10 +185,12 @@ def _filtered(how: Resampling, at: Floats, size: int, scale: np.float32) -> tupl
     inside = np.clip(positions, 0, size - 1)
     if how.exclude_outside:
         weights = np.where(inside == positions, weights, _F(0))
-    weights = _normalized(weights)
     first = inside[:, :1]
     gathered = np.zeros_like(weights)
-    np.add.at(gathered, (np.arange(len(at))[:, None], inside - first), weights)
+    rows = np.broadcast_to(np.arange(len(at))[:, None], weights.shape)
+    for chosen in (inside == positions, inside != positions):
+        np.add.at(gathered, (rows[chosen], (inside - first)[chosen]), weights[chosen])
+    gathered = gathered * _inverse_totals(weights)
     used = max(1, int(np.max(np.nonzero(np.any(gathered != 0, axis=0))[0], initial=0)) + 1)
     indices = np.minimum(first + np.arange(used), np.clip(high[:, None] - 1, 0, size - 1))
     gathered = gathered[:, :used]
@@ -206,8 +209,7 @@ def _filter(how: Resampling, distance: Floats) -> Floats:
     return np.where(x < 1, near, np.where(x < 2, far, _F(0)))
 
 
-def _normalized(weights: Floats) -> Floats:
-    """Weights that sum up to 1 at each position; those that are all 0 stay."""
+def _inverse_totals(weights: Floats) -> Floats:
+    """What makes the weights of each position sum up to 1; 1 where they are all 0."""
     total = weights.sum(axis=1, keepdims=True, dtype=np.float32)
-    inverse: Floats = np.reciprocal(np.where(total == 0, _F(1), total), dtype=np.float32)
-    return weights * inverse
+    return np.reciprocal(np.where(total == 0, _F(1), total), dtype=np.float32)
