@@ -3,6 +3,8 @@
 xDSL's own driver has no limit, prints the whole module when a pattern raises, and leaves new operations without a
 location. This one gives each operation that a pattern inserts, and that has no location, the location of what the
 pattern replaced.
+
+Rewrites can be numbered and stopped at a number (`limited_rewrites`), to find the one that is to blame for a fault.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from xdsl.traits import ConstantLike, HasFolder
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.worklist import Worklist
 
-from mlopt.diagnostics import PassFailure
+from mlopt.diagnostics import PassFailure, Place
 from mlopt.ir.effects import is_dead
 from mlopt.ir.locations import fuse_locations, place_of_op
 from mlopt.ir.names import copy_name
+from mlopt.ir.rewrite_limit import current_limit
 
 MAX_REWRITES = 10_000_000
 """A bound that only a rewrite that never ends can reach."""
@@ -53,10 +56,26 @@ def rewrite_greedily(
     An operation that a pattern inserts without a location gets the fused location of the matched operation and of
     those that the pattern erased. Stops after `max_rewrites` rewrites. A pattern that raises
     `PassFailedException` or `VerifyException` ends the rewrite with a `PassFailure` at the operation's place.
+    Inside `limited_rewrites`, it also ends where that limit is reached.
     """
     if fold and ctx is None:
         raise ValueError("folding needs a context")
     return _Driver(op, patterns, ctx, max_rewrites, dce=dce, fold=fold).run()
+
+
+class PatternSet(RewritePattern):
+    """Patterns of which the first that does something is applied; `applied` tells which that was the last time."""
+
+    def __init__(self, patterns: Sequence[RewritePattern]):
+        self.patterns = tuple(patterns)
+        self.applied: RewritePattern | None = None
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        for pattern in self.patterns:
+            pattern.match_and_rewrite(op, rewriter)
+            if rewriter.has_done_action:
+                self.applied = pattern
+                return
 
 
 @dataclass
@@ -85,6 +104,7 @@ class _Driver:
         self.folder = Folder(ctx) if fold and ctx is not None else None
         self.max_rewrites = max_rewrites
         self.rewrites = 0
+        self.limit = current_limit()
         self.worklist: Worklist[Operation] = Worklist()
         self.match: _Match | None = None
         self.listener = PatternRewriterListener(
@@ -112,6 +132,8 @@ class _Driver:
             op = self.worklist.pop()
             if op is self.root:
                 continue
+            if self.limit is not None and self.limit.reached:
+                return False
             if not self._visit(op):
                 continue
             self.rewrites += 1
@@ -123,16 +145,20 @@ class _Driver:
         """Rewrite one operation if something applies; returns whether it did."""
         rewriter = PatternRewriter(op)
         rewriter.extend_from_listener(self.listener)
+        place = None if self.limit is None else place_of_op(op)
         if self.dce and is_dead(op):
             rewriter.erase(op)
+            self._done("dce", op, place)
             return True
         self.match = _Match(op)
         try:
             if self._fold(op, rewriter):
+                self._done("fold", op, place)
                 return True
             for pattern in self.patterns:
                 pattern.match_and_rewrite(op, rewriter)
                 if rewriter.has_done_action:
+                    self._done(pattern, op, place)
                     return True
         except DiagnosticException as error:
             raise PassFailure(str(error), place=place_of_op(op)) from error
@@ -140,6 +166,14 @@ class _Driver:
             _locate(self.match)
             self.match = None
         return False
+
+    def _done(self, pattern: RewritePattern | str, op: Operation, place: Place | None) -> None:
+        """Number a rewrite, if they are numbered."""
+        if self.limit is None or place is None:
+            return
+        while isinstance(pattern, PatternSet) and pattern.applied is not None:
+            pattern = pattern.applied
+        self.limit.record(pattern if isinstance(pattern, str) else type(pattern).__name__, op, place)
 
     def _fold(self, op: Operation, rewriter: PatternRewriter) -> bool:
         if (

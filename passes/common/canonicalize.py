@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.ir import Operation
-from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait
 
 from mlopt.ir.context import CompilerContext
-from mlopt.ir.rewriting import rewrite_greedily
+from mlopt.ir.rewriting import PatternSet, rewrite_greedily
 from mlopt.passmanager.base import Pass
 
 
@@ -35,25 +35,27 @@ class CanonicalizerPass(Pass):
         return result.changed
 
 
-class _OwnPatterns(RewritePattern):
+class _OwnPatterns(PatternSet):
     """Apply the first of an operation's canonicalization patterns that does something."""
 
     def __init__(self) -> None:
-        self._patterns: dict[type[Operation], RewritePattern | None] = {}
+        super().__init__(())
+        self._own: dict[type[Operation], PatternSet | None] = {}
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         op_type = type(op)
-        if op_type not in self._patterns:
-            self._patterns[op_type] = self._collect(op)
-        pattern = self._patterns[op_type]
-        if pattern is not None:
-            pattern.match_and_rewrite(op, rewriter)
+        if op_type not in self._own:
+            self._own[op_type] = self._collect(op)
+        patterns = self._own[op_type]
+        if patterns is not None:
+            patterns.match_and_rewrite(op, rewriter)
+            self.applied = patterns
 
     @staticmethod
-    def _collect(op: Operation) -> RewritePattern | None:
-        patterns = [
+    def _collect(op: Operation) -> PatternSet | None:
+        patterns: list[RewritePattern] = [
             pattern
             for trait in op.get_traits_of_type(HasCanonicalizationPatternsTrait)
             for pattern in trait.get_patterns(type(op))
         ]
-        return GreedyRewritePatternApplier(patterns, dce_enabled=False) if patterns else None
+        return PatternSet(patterns) if patterns else None

@@ -14,6 +14,7 @@ from mlopt.ir.dominance import dominator_children
 from mlopt.ir.effects import effects_of
 from mlopt.ir.locations import fuse_locations
 from mlopt.ir.names import copy_name
+from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passmanager.base import Pass
 
 
@@ -92,6 +93,8 @@ class _Driver:
             existing = reads.get(key) if effects.reads else scope.find(key)
             if existing is None:
                 (reads if effects.reads else scope.known)[key] = op
+                continue
+            if not may_rewrite("merge-equal", op):
                 continue
             _replace(op, existing)
             same.setdefault(existing, []).append(op.location)

@@ -10,6 +10,7 @@ from xdsl.utils.worklist import Worklist
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dominance import reachable_blocks
 from mlopt.ir.effects import is_dead
+from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passmanager.base import Pass
 
 
@@ -41,7 +42,7 @@ def erase_dead_ops(root: Operation) -> int:
     erased = 0
     while worklist:
         op = worklist.pop()
-        if not is_dead(op):
+        if not is_dead(op) or not may_rewrite("erase-dead", op):
             continue
         inside = list(op.walk())
         for nested in inside:

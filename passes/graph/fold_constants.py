@@ -19,6 +19,7 @@ from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import MAX_DENSE_ELEMENTS, constant_array, to_numpy_dtype
 from mlopt.ir.names import copy_name
+from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passes.graph.constant_indices import Gather, require_within, simplify_gather
 from mlopt.passes.graph.constants import constant_of, make_constant, name_of
 from mlopt.passmanager.base import Pass
@@ -136,6 +137,8 @@ class _Folder:
         self.ctx.remark(self.pass_name, "missed", f"not folded: '{name}': {sentence}", op)
 
     def _replace(self, op: graph.GraphOp, results: Sequence[np.ndarray]) -> bool:
+        if not may_rewrite("fold-constants", op):
+            return False
         constants = [
             make_constant(array, self.ctx, name_of(result, "folded"))
             for array, result in zip(results, op.results, strict=True)
@@ -149,7 +152,7 @@ class _Folder:
     def _simplify_gather(self, op: graph.GatherOp | graph.GatherNdOp) -> bool:
         indices = self.known.get(op.indices)
         new_ops = [] if indices is None else simplify_gather(op, indices)
-        if not new_ops:
+        if not new_ops or not may_rewrite("simplify-gather", op):
             return False
         self._swap(op, new_ops, [new_ops[-1].results[0]])
         self.ctx.count(self.pass_name, "gathers-simplified")

@@ -34,6 +34,7 @@ from mlopt.diagnostics import RemarkKind
 from mlopt.dialects.kernel import LaunchOp
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import nodes_text
+from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passes.kernel.fusion_groups import (
     Merge,
     NearMiss,
@@ -83,7 +84,9 @@ class _BlockFusion:
         self.names: dict[LaunchOp, tuple[str, ...]] = {}
 
     def run(self) -> bool:
-        changed = fold_reshapes(self.block)
+        around = self.block.parent_op()
+        assert around is not None
+        changed = may_rewrite("fold-reshapes", around) and fold_reshapes(self.block)
         launches = [op for op in self.block.ops if isinstance(op, LaunchOp)]
         for number, launch in enumerate(launches):
             self._register(launch, number, (launch.kernel_name.data,))
@@ -101,7 +104,7 @@ class _BlockFusion:
     def _simplify_all(self, launches: Iterable[LaunchOp]) -> bool:
         changed = False
         for launch in launches:
-            if kind_of(launch) is not Kind.OPAQUE:
+            if kind_of(launch) is not Kind.OPAQUE and may_rewrite("simplify-launch", launch):
                 changed |= simplify_launch(launch)
         return changed
 
@@ -122,7 +125,7 @@ class _BlockFusion:
         if self._absorb_movement(launch):
             return ()
         merge = self._choose(launch)
-        if merge is not None:
+        if merge is not None and may_rewrite(f"merge-launches ({merge.rule.value})", launch):
             self._merge(merge)
             return (launch,)
         return self._hoist(launch)
@@ -133,6 +136,7 @@ class _BlockFusion:
             movement is None
             or launch.res[0].first_use is None
             or movement_obstacle(launch, movement) is not None
+            or not may_rewrite("absorb-movement", launch)
         ):
             return False
         described, location = describe(launch), launch.location
@@ -161,7 +165,7 @@ class _BlockFusion:
 
     def _hoist(self, launch: LaunchOp) -> Sequence[LaunchOp] | None:
         found = find_hoist(launch)
-        if found is None or not may_hoist(found, self.max_ops):
+        if found is None or not may_hoist(found, self.max_ops) or not may_rewrite("hoist-map", launch):
             return None
         number, names = self.numbers[launch], self.names[launch]
         described = describe(launch)

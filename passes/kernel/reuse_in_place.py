@@ -35,6 +35,7 @@ from mlopt.dialects.kernel import (
     ReshapeOp,
 )
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passes.kernel.fusion_groups import describe_use, name_of
 from mlopt.passes.kernel.launches import (
     blocks_with_launches,
@@ -81,9 +82,10 @@ class _BlockReuse:
             for op in launch.body.ops:
                 if isinstance(op, MapOp):
                     changed |= merge_equal_reads(op)
-            maps, built = reuse_in_launch(launch)
-            self.ctx.count(ReuseInPlacePass.name, "maps-in-place", maps)
-            changed |= maps > 0 or built
+            if may_rewrite("reuse-in-launch", launch):
+                maps, built = reuse_in_launch(launch)
+                self.ctx.count(ReuseInPlacePass.name, "maps-in-place", maps)
+                changed |= maps > 0 or built
             for position in range(len(launch.outs)):
                 changed |= self._reuse_operand(launch, position)
         return changed
@@ -98,13 +100,14 @@ class _BlockReuse:
             if value.type != out.type:
                 continue
             obstacle = self._obstacle_outside(launch, value) or obstacle_inside(launch, index, position)
-            if obstacle is None:
+            if obstacle is None and may_rewrite("reuse-operand", launch):
                 name = launch.kernel_name.data
                 self._remark("passed", f"reused in place: '{name}' overwrites {name_of(value)}", launch)
                 self.ctx.count(ReuseInPlacePass.name, "operands-in-place")
                 self._overwrite(launch, index, position)
                 return True
-            missed = missed or (value, obstacle)
+            if obstacle is not None:
+                missed = missed or (value, obstacle)
         if missed is not None:
             name = launch.kernel_name.data
             self._remark(
