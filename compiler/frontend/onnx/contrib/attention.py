@@ -124,7 +124,9 @@ def _separate(formula: Formula, heads: int) -> tuple[SSAValue, SSAValue, SSAValu
             start += shape_of(x)[1] * shape_of(x)[3]
             continue
         if rank_of(x) != 3:
-            raise node.error(f"expected queries, keys and values of rank 3, or by heads of rank 4, found {x.type}")
+            raise node.error(
+                f"expected queries, keys and values of rank 3, or by heads of rank 4, found {x.type}"
+            )
         size = shape_of(x)[2]
         if bias is not None:
             x = formula.add(x, formula.part(bias, 0, start, start + size))
