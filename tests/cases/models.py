@@ -1,4 +1,4 @@
-"""Running a case every way there is: in the reference evaluation, compiled with and without optimisation, from a file."""
+"""Running a case every way there is: in the reference evaluation, compiled with and without optimisation, from file."""
 
 from __future__ import annotations
 

@@ -119,11 +119,17 @@ _MAX_ELEMENTS = 16
 """Numbers of a vector that are computed one by one."""
 
 
+_MAX_NUMBERS = 1024
+"""Numbers of a list of sizes or positions, of which there is one for each axis or a few."""
+
+
 # What a value is made of
 
 
 def elements(node: Node, value: SSAValue) -> list[Size]:
-    """The numbers of an integer tensor of rank 0 or 1."""
+    """The numbers of an integer tensor of rank 0 or 1; an error if there are more than any list of sizes has."""
+    if _is_long(value):
+        raise node.error(f"expected a list of at most {_MAX_NUMBERS} sizes or positions, found {value.type}")
     known = node.constant_value(value)
     if known is not None:
         return [int(number) for number in known.reshape(-1)]
@@ -144,6 +150,8 @@ def elements(node: Node, value: SSAValue) -> list[Size]:
 def _parts(node: Node, value: SSAValue) -> list[Size] | None:
     """The numbers, where the operation that gives `value` only puts others together."""
     op = value.owner
+    if isinstance(op, Operation) and any(map(_is_long, op.operands)):
+        return None
     match op:
         case graph.ConcatOp():
             return [size for part in op.inputs for size in elements(node, part)]
@@ -190,6 +198,10 @@ def _arithmetic(node: Node, op: graph.AddOp | graph.SubOp | graph.MulOp, count: 
     limits = np.iinfo(np.int64)
     wraps = any(isinstance(number, int) and not limits.min <= number <= limits.max for number in found)
     return None if wraps else found
+
+
+def _is_long(value: SSAValue) -> bool:
+    return tensor_type(value.type).element_count() > _MAX_NUMBERS
 
 
 def _repeated(numbers: list[Size], count: int) -> list[Size]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
@@ -28,7 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlopt.diagnostics import Diagnostic, InputError, MloptError, Severity, UnsupportedError
-from mlopt.dialects.graph.base import tensor_type
+from mlopt.dialects.graph.base import Tensor, tensor_type
 from mlopt.dialects.graph.bounded import DATA_DEPENDENT
 from mlopt.dialects.graph.constant import ConstantOp, ShapeOp
 from mlopt.dialects.mlopt import WeightAttr
@@ -59,6 +60,9 @@ from mlopt.ir.names import set_name
 from mlopt.ir.verifier import first_sentence
 
 _MAX_BYTES = 2**62  # figures are 64-bit integers
+_MAX_ELEMENTS = 2**58
+"""What numpy can say the size of in bytes, for an array without elements too."""
+
 _SMALL = 64
 """Elements: constants of no more stand in the IR, and computed values of no more are evaluated on demand."""
 
@@ -265,6 +269,9 @@ class _GraphImport:
     # What nodes ask for: see `node.Surroundings`.
 
     def insert(self, op: Operation, location: str, block: Block | None = None) -> None:
+        for type in op.result_types:
+            if isinstance(type, TensorType):
+                _require_possible(cast(Tensor, type))
         op.location = _location(location)
         (self.scope.block if block is None else block).add_op(op)
 
@@ -423,6 +430,15 @@ class _GraphImport:
             return self.ctx.evaluator(op, operands)
         except LookupError:
             return None
+
+
+def _require_possible(type: Tensor) -> None:
+    """Raise `VerifyException` for a shape that no array can have, whatever an operator made it of."""
+    shape = type.get_shape()
+    if min(shape, default=0) < 0:
+        raise VerifyException(f"expected extents of at least 0 for its result, found {list(shape)}")
+    if prod(max(1, extent) for extent in shape) > _MAX_ELEMENTS:
+        raise VerifyException(f"its result of shape {list(shape)} is larger than any memory")
 
 
 def _origins(op: Operation) -> Sequence[SSAValue]:

@@ -61,7 +61,7 @@ def constant_of_shape(node: Node) -> SSAValue:
         value = np.zeros(1, np.float32)
     if value.size != 1:
         raise node.error(f"expected a value of one element, found {value.size}")
-    if prod(extents) <= 1:
+    if all(extent == 1 for extent in extents):
         return node.constant(np.broadcast_to(value.reshape(()), extents))
     return node.add(graph.ExpandOp(node.constant(value.reshape(())), extents)).result
 

@@ -7,6 +7,7 @@ several hard links. Files are mapped into memory and not read.
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
@@ -17,6 +18,9 @@ from mlopt.diagnostics import InputError, Place, UnsupportedError
 from mlopt.frontend.onnx.weightless import Span
 from mlopt.weights.mapped import MappedFiles
 from mlopt.weights.sub_byte import WIDTHS, extended, packed_bytes, unpacked
+
+_MAX_BYTES = 2**62
+"""More than any memory has, and what numpy takes as the size of an array, even of one without elements."""
 
 
 def tensor_array(
@@ -37,6 +41,10 @@ def tensor_array(
     if any(extent < 0 for extent in tensor.dims):
         raise InputError(
             f"{_what(tensor)}: expected extents of at least 0, found {list(tensor.dims)}", place=place
+        )
+    if prod(max(1, extent) for extent in tensor.dims) * dtype.itemsize > _MAX_BYTES:
+        raise InputError(
+            f"{_what(tensor)}: expected a shape that fits into memory, found {list(tensor.dims)}", place=place
         )
     if tensor.data_location == TensorProto.EXTERNAL:
         return _external_array(tensor, dtype, model_path, place, files)
