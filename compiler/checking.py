@@ -90,11 +90,16 @@ def _preconditions(
     """What can be told from the file alone: operators, then dimensions."""
     from mlopt.frontend.onnx import find_unsupported
     from mlopt.frontend.onnx.dims import bind_shapes
+    from mlopt.frontend.onnx.registry import node_faults
+    from mlopt.frontend.onnx.structure import node_name
 
     unsupported = find_unsupported(model.proto)
     findings.obstacles += [f"unsupported operator {kind}" for kind in unsupported]
-    found = f"{len(unsupported)} kinds are not supported" if unsupported else "all supported"
-    findings.stages.append(("operators", found))
+    faults = list(node_faults(model.proto))
+    findings.obstacles += [f'node "{node_name(fault.node)}": {fault.message}' for fault in faults]
+    found = [f"{len(unsupported)} kinds are not supported"] if unsupported else []
+    found += [f"{len(faults)} nodes break the rules of their operators"] if faults else []
+    findings.stages.append(("operators", ", ".join(found) or "all supported"))
     try:
         shapes = bind_shapes(model.graph.input, options.dims, inputs, model.place())
     except MloptError as error:

@@ -133,3 +133,19 @@ def test_a_file_that_is_no_model(mlopt: Command) -> None:
     assert done.code == 1
     assert "expected an ONNX model" in done.err
     assert done.out == ""
+
+
+def test_every_node_that_breaks_a_rule_is_listed(mlopt: Command) -> None:
+    """Together with what is not supported, in one list."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "one", slope=0.5),
+        helper.make_node("Add", ["a"], ["b"], "two"),
+        helper.make_node("Mystery", ["b"], ["c"], "three", domain=""),
+    ]
+    onnx.save(model_of(*nodes, extents=[2, 8], outputs=["c"]), "broken.onnx")
+    done = mlopt("check", "broken.onnx")
+    assert done.code == 1
+    assert "in the way (3):" in done.out
+    assert 'node "one": Relu: has no attribute "slope" at opset 18; its attributes are: none' in done.out
+    assert 'node "two": Add: expected 2 inputs at opset 18, found 1' in done.out
+    assert "ai.onnx.Mystery (opset 18): 1 node (three)" in done.out
