@@ -1,0 +1,221 @@
+"""Runs a program on a route through mlopt and compares what comes out at each level with the right values."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import onnx
+from xdsl.dialects.builtin import ModuleOp
+
+from mlopt import CompileOptions, MloptError, UnsupportedError
+from mlopt.compare import compare
+from mlopt.compilation import load_model
+from mlopt.export import to_onnx
+from mlopt.interpreter import graph, kernel
+from mlopt.interpreter.memref import Executable
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.parser import parse_module
+from mlopt.ir.printer import print_module
+from mlopt.passes.pipelines import (
+    LEVELS,
+    MEMORY_STRATEGIES,
+    OPTIMISATION_LEVELS,
+    PipelineOptions,
+    at_optimisation_level,
+    phase_passes,
+)
+from mlopt.passes.registry import PASSES
+from mlopt.passmanager import PassManager, parse_pipeline
+from tests.fuzz.oracle import open_session
+from tests.fuzz.program import Array, Program
+
+GRAPH_PASSES = tuple(
+    name
+    for name, place in PASSES.items()
+    if place.startswith(("mlopt.passes.graph.", "mlopt.passes.common."))
+)
+KERNEL_PASSES = tuple(
+    name
+    for name, place in PASSES.items()
+    if place.startswith(("mlopt.passes.kernel.", "mlopt.passes.common."))
+)
+"""Taken from the registry, so that a new pass is tried as soon as it is there."""
+
+MEMORY = tuple(MEMORY_STRATEGIES)
+
+_NOT_FED = frozenset(
+    f"tensor({name})"
+    for name in "bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz int4 uint4 int2 uint2".split()
+)
+"""Types that onnxruntime's Python interface takes no arrays of."""
+
+SLACK, TINY = 4.0, 1e-30
+"""By how many times its error a result may differ, and what counts as 0."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The passes of each level, and how the memory is used."""
+
+    graph: tuple[str, ...]
+    kernel: tuple[str, ...]
+    memory: str = "aggressive"
+    export: bool = False
+
+    def __str__(self) -> str:
+        passes = [*self.graph, "convert-graph-to-kernel", *self.kernel, "convert-kernel-to-memref"]
+        return ",".join([*passes, "plan-workspaces", f"assign-buffers{{strategy={self.memory}}}"])
+
+
+def standard_routes() -> dict[str, Route]:
+    """The pipelines by name, and every pass alone."""
+    routes: dict[str, Route] = {}
+    for name in OPTIMISATION_LEVELS:
+        options = at_optimisation_level(name, PipelineOptions())
+        passes = {level: phase_passes(level, options) for level in LEVELS}
+        memory = "none" if name == "O0" else "aggressive"
+        routes[name] = Route(passes["graph"], passes["kernel"], memory, export=True)
+    routes |= {f"graph.{name}": Route((name,), (), "conservative", export=True) for name in GRAPH_PASSES}
+    routes |= {f"kernel.{name}": Route((), (name,)) for name in KERNEL_PASSES}
+    return routes
+
+
+class Refused(Exception):
+    """mlopt says that it does not support something; `node` is its name, if that is told."""
+
+    def __init__(self, error: MloptError):
+        super().__init__(error.message)
+        self.node = error.place.node if error.place is not None else None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong: at which stage, and how. `kind` is the same for failures that look alike."""
+
+    stage: str
+    kind: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.detail}"
+
+
+def check(program: Program, route: Route) -> Failure | None:
+    """The first difference or error on the way, or None. `Refused` if mlopt does not support a part of the model."""
+    stage = "import"
+    try:
+        compilation = load_model(program.model(), CompileOptions(), inputs=_example(program))
+        for stage, run in _stages(compilation.ctx, compilation.module, route):
+            for index in range(program.runs) if run is not None else ():
+                failure = _compare(program, index, run(program.feeds(index)), stage)
+                if failure is not None:
+                    return failure
+    except UnsupportedError as error:
+        raise Refused(error) from error
+    except Exception as error:  # whatever it is, it is to be reported
+        return _failure(stage, error)
+    return None
+
+
+Runner = Callable[[dict[str, Array]], dict[str, Array]]
+
+
+def _stages(ctx: CompilerContext, module: ModuleOp, route: Route) -> Iterator[tuple[str, Runner | None]]:
+    """What runs the module after each stage, or None for a stage that is about to begin."""
+
+    def run_passes(*names: str) -> Iterator[tuple[str, None]]:
+        for name in names:
+            yield f"pass {name}", None
+            PassManager(ctx, parse_pipeline(f"builtin.module({name})"), verify_each=True).run(module)
+
+    def at_graph_level(of: ModuleOp) -> Runner:
+        return lambda feeds: graph.evaluate_module(of, feeds, ctx.weights)
+
+    def at_kernel_level(feeds: dict[str, Array]) -> dict[str, Array]:
+        return kernel.evaluate_module(module, feeds, ctx.weights)
+
+    yield "graph as imported", at_graph_level(module)
+    if route.graph:
+        yield from run_passes(*route.graph)
+        yield "graph", at_graph_level(module)
+        yield "text of the graph", None
+        yield "text of the graph", at_graph_level(parse_module(print_module(module), ctx))
+    if route.export:
+        yield "export", None
+        exported = _exported(module, ctx)
+        if exported is not None:
+            yield "exported model in onnxruntime", exported
+    yield from run_passes("convert-graph-to-kernel")
+    yield "kernel as converted", at_kernel_level
+    if route.kernel:
+        yield from run_passes(*route.kernel)
+        yield "kernel", at_kernel_level
+    yield from run_passes(
+        "convert-kernel-to-memref", "plan-workspaces", f"assign-buffers{{strategy={route.memory}}}"
+    )
+    for poison in (True, False):
+        name = "engine, poisoned" if poison else "engine"
+        yield f"{name}, loading", None
+        executable = Executable(module, ctx.weights, poison=poison)
+        for _ in range(1 + (not poison)):  # what the last run left behind must not matter
+            yield name, executable.run
+
+
+def _exported(module: ModuleOp, ctx: CompilerContext) -> Runner | None:
+    """The exported model in onnxruntime, or None if the export is refused or onnxruntime has no such kernel."""
+    try:
+        model = to_onnx(module, ctx.weights)
+        onnx.checker.check_model(model)
+    except UnsupportedError:
+        return None
+    try:
+        session = open_session(model)
+    except Exception:  # no class of errors stands for "not implemented" alone
+        return None
+    names = [output.name for output in session.get_outputs()]
+    taken = {value.name for value in session.get_inputs()}
+
+    if any(value.type in _NOT_FED for value in [*session.get_inputs(), *session.get_outputs()]):
+        return None
+
+    def run(feeds: dict[str, Array]) -> dict[str, Array]:
+        given = {name: array for name, array in feeds.items() if name in taken}
+        return dict(zip(names, session.run(names, given), strict=True))
+
+    return run
+
+
+def _example(program: Program) -> dict[str, Array] | None:
+    """Inputs are shown to the importer only if one of them decides a shape: the others must do without."""
+    return program.feeds(0) if program.binds_values() else None
+
+
+def _compare(program: Program, run: int, got: dict[str, Array], stage: str) -> Failure | None:
+    names = [value.name for value in program.outputs]
+    if list(got) != names:
+        return Failure(stage, "names", f"the outputs are {list(got)}, expected {names}")
+    for value in program.outputs:
+        result = compare(
+            value.name, got[value.name], value.arrays[run], rtol=0.0, atol=SLACK * value.error + TINY
+        )
+        if not result.passed:
+            makers = [step.node.op_type for step in program.steps if value in step.results]
+            what = f"{value.name} ({', '.join(makers) or value.kind}) {result.reason} in run {run}"
+            return Failure(stage, f"difference in {makers}", what)
+    return None
+
+
+def _failure(stage: str, error: Exception) -> Failure:
+    """An error, told apart by its type and the line that raised it; mlopt's own by the message without numbers."""
+    if isinstance(error, MloptError):
+        kind = "".join(" " if c.isdigit() else c for c in error.message)
+        return Failure(stage, kind, f"{type(error).__name__}: {error}")
+    frames = traceback.extract_tb(error.__traceback__)
+    where = next((frame for frame in reversed(frames) if "site-packages" not in frame.filename), frames[-1])
+    return Failure(
+        stage,
+        f"{type(error).__name__} at {where.name}",
+        f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})",
+    )

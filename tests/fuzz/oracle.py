@@ -1,0 +1,190 @@
+"""The right value of one node, and how far a correct execution may be from it.
+
+onnxruntime with every optimisation off is asked first, then the reference evaluator of the onnx package where that is
+not known to be wrong, then mlopt's own reference evaluation (which checks the levels below it, but not itself).
+
+An execution may round otherwise. By how much the result moves then is measured: the node is evaluated again with every
+operand moved by what it may be off, in both directions. A node whose result is decided by rounding (a comparison of
+two sums, say) has no right value, and none is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
+
+from mlopt import MloptError
+from mlopt.compare import is_floating
+from tests.frontend.onnx_models import run_mlopt
+from tests.fuzz.program import Array, Value, one_step_model
+
+EXACT = frozenset(
+    "Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip"
+    " Compress Concat Constant ConstantOfShape DepthToSpace DequantizeLinear Div Equal Expand EyeLike Flatten Floor"
+    " Gather GatherElements GatherND Greater GreaterOrEqual Hardmax Identity IsInf IsNaN Less LessOrEqual Max MaxPool"
+    " MaxUnpool Min Mul Neg NonMaxSuppression NonZero Not OneHot Or Pad QuantizeLinear Range ReduceMax ReduceMin Relu"
+    " Reshape ReverseSequence Round Scatter ScatterElements ScatterND Shape Sign Size Slice SpaceToDepth Split Squeeze"
+    " Sub TensorScatter ThresholdedRelu Tile TopK Transpose Trilu Unique Unsqueeze Where Xor GlobalMaxPool Sqrt"
+    " Reciprocal CenterCropPad If".split()
+)
+"""Operators with one right result for exact operands: selections, comparisons, and what IEEE 754 rounds correctly."""
+
+_REFERENCE_IS_WRONG = frozenset(
+    "BatchNormalization GlobalMaxPool Softmax LogSoftmax LayerNormalization Loop MaxPool AveragePool LpPool Resize"
+    " ConvTranspose Attention NonMaxSuppression RoiAlign GridSample TopK Col2Im ArgMax ArgMin Mod QuantizeLinear"
+    " DeformConv Clip Cast CastLike Round LSTM GRU RNN Scan".split()
+)
+"""Operators of the onnx package's evaluator that are wrong in places, or do not take what the standard allows."""
+
+FLOOR = 0.05
+"""Approximations of functions are right to some units of numbers of this size, however small the result is."""
+
+MARGIN = 4.0
+"""By how many units in the last place, or times its error, an operand is moved."""
+
+
+class NoValue(Exception):
+    """No oracle takes the node, or rounding decides its result."""
+
+
+def evaluate_step(
+    node: onnx.NodeProto, operands: Sequence[Value], opset: int, runs: int
+) -> tuple[list[tuple[Array, ...]], list[float]]:
+    """The results of one node in each run, and how much each may be off."""
+    leaves = list(dict.fromkeys(operands))
+    constants = [value for value in leaves if value.structural or not is_floating(value.arrays[0])]
+    constants = [value for value in constants if value.kind == "constant"]
+    inputs = [value for value in leaves if value not in constants]
+    model = one_step_model(node, inputs, constants, opset)
+    wanted = [name for name in node.output if name]
+    exact = node.op_type in EXACT
+    results: list[list[Array]] = [[] for _ in wanted]
+    errors = [0.0] * len(wanted)
+    oracle: _Oracle | None = None
+    for run in range(runs):
+        feeds = {value.name: value.arrays[run] for value in inputs}
+        oracle = oracle or _Oracle(model, feeds)
+        if run and any(value.dynamic for value in inputs):
+            oracle = _Oracle(one_step_model(node, [_in_run(v, run) for v in inputs], constants, opset), feeds)
+        right = oracle.run(feeds)
+        moved = [
+            oracle.run(other)
+            for other in _moved_feeds(inputs, run, exact and all(value.error == 0 for value in inputs), exact)
+        ]
+        for index, array in enumerate(right):
+            results[index].append(array)
+            errors[index] = max(errors[index], _error(array, [other[index] for other in moved], exact))
+    return [tuple(arrays) for arrays in results], errors
+
+
+def _in_run(value: Value, run: int) -> Value:
+    return Value(value.name, (value.arrays[run],), value.kind, value.error, value.structural)
+
+
+def _moved_feeds(
+    inputs: Sequence[Value], run: int, all_exact: bool, exact: bool
+) -> list[dict[str, Array]]:
+    """The operands moved up and down at random, element by element."""
+    if all_exact:
+        return []
+    generator = np.random.default_rng(len(inputs))
+    up: dict[str, Array] = {}
+    down: dict[str, Array] = {}
+    for value in inputs:
+        array = value.arrays[run]
+        up[value.name] = down[value.name] = array
+        if value.structural or not is_floating(array) or not array.size:
+            continue
+        wide = array.astype(np.float64)
+        relative = 0.0 if exact else MARGIN * min(float(ml_dtypes.finfo(array.dtype).eps), 1e-3)
+        delta = np.where(np.isfinite(wide), np.abs(wide) * relative + MARGIN * value.error, 0.0)
+        delta = delta * generator.choice([-1.0, 1.0], array.shape)
+        with np.errstate(all="ignore"):
+            up[value.name] = np.asarray(wide + delta).astype(array.dtype)
+            down[value.name] = np.asarray(wide - delta).astype(array.dtype)
+    return [up, down]
+
+
+def _error(right: Array, moved: Sequence[Array], exact: bool) -> float:
+    """By how much a result may be off; `NoValue` if it jumps."""
+    if not moved:
+        return 0.0
+    if any(other.shape != right.shape or other.dtype != right.dtype for other in moved):
+        raise NoValue("rounding decides the shape")
+    if not is_floating(right):
+        if any((other != right).any() for other in moved):
+            raise NoValue("rounding decides the result")
+        return 0.0
+    wide = right.astype(np.float64)
+    finite = np.isfinite(wide)
+    largest = float(np.abs(wide[finite]).max(initial=0.0))
+    error = 0.0
+    for other in moved:
+        found = other.astype(np.float64)
+        if not np.array_equal(np.isfinite(found), finite) or not np.array_equal(
+            found[~finite], wide[~finite], equal_nan=True
+        ):
+            raise NoValue("rounding decides what is finite")
+        error = max(error, float(np.abs(found[finite] - wide[finite]).max(initial=0.0)))
+    if error > 1e-2 * max(largest, 1e-6) and error > 1e-30:
+        raise NoValue("the result is ill-conditioned")
+    eps = float(ml_dtypes.finfo(right.dtype).eps)
+    return error + (0.0 if exact and error == 0 else 2 * eps * max(largest, FLOOR))
+
+
+def open_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """The model in onnxruntime: one thread, no optimisation."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+class _Oracle:
+    """Evaluates one model of one node. Which oracle takes it is found with the first operands."""
+
+    def __init__(self, model: onnx.ModelProto, feeds: Mapping[str, Array]):
+        self._model = model
+        self._node = model.graph.node[0]
+        self.run = self._first_that_runs(feeds)
+
+    def _first_that_runs(self, feeds: Mapping[str, Array]) -> Any:
+        problems: list[str] = []
+        for make in (self._onnxruntime, self._reference, self._mlopt):
+            try:
+                run = make()
+                run(feeds)
+            except MloptError as error:
+                problems.append(str(error))
+            except Exception as error:  # both foreign evaluators raise errors of any type
+                problems.append(str(error))
+            else:
+                return run
+        raise NoValue("; ".join(problems))
+
+    def _onnxruntime(self) -> Any:
+        session = open_session(self._model)
+        return lambda feeds: session.run(None, dict(feeds))
+
+    def _reference(self) -> Any:
+        if self._node.op_type in _REFERENCE_IS_WRONG or self._node.domain:
+            raise NoValue(f"the reference evaluator is not trusted with {self._node.op_type}")
+        evaluator = ReferenceEvaluator(self._model)
+
+        def run(feeds: Mapping[str, Array]) -> list[Array]:
+            with np.errstate(all="ignore"):
+                return [np.asarray(array) for array in evaluator.run(None, dict(feeds))]
+
+        return run
+
+    def _mlopt(self) -> Any:
+        return lambda feeds: list(run_mlopt(self._model, feeds).values())
