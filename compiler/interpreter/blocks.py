@@ -6,6 +6,7 @@ rank 0. Here are the upstream operations; a level adds its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,12 +25,20 @@ from mlopt.ir.locations import place_of_op
 class BlockEvaluator:
     """Evaluates blocks; `evaluate` is for a level to extend."""
 
-    def evaluate_block(self, block: Block, values: dict[SSAValue, Array]) -> list[Array]:
-        """The operands of the block's terminator; `values` holds the block's arguments and its captures."""
+    def evaluate_block(
+        self, block: Block, values: dict[SSAValue, Array], *, owned: bool = False
+    ) -> list[Array]:
+        """The operands of the block's terminator; `values` holds the block's arguments and its captures.
+
+        With `owned`, nothing else looks at `values`: each is dropped after its last use.
+        """
+        uses = Counter(operand for op in block.walk() for operand in op.operands) if owned else None
         for op in block.ops:
             if isinstance(op, func.ReturnOp | YieldOp | scf.YieldOp | scf.ConditionOp):
                 return [values[operand] for operand in op.operands]
             values.update(zip(op.results, self.evaluate(op, values), strict=True))
+            if uses is not None:
+                _drop_unused(op, values, uses)
         raise RunError("the block has no terminator")
 
     def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
@@ -83,6 +92,15 @@ class BlockEvaluator:
                 return forwarded
             values.update(zip(after.args, forwarded, strict=True))
             carried = self.evaluate_block(after, values)
+
+
+def _drop_unused(op: Operation, values: dict[SSAValue, Array], uses: Counter[SSAValue]) -> None:
+    """Drop what nothing uses any more once `op` is done; `uses` counts the uses still to come."""
+    for inner in op.walk():
+        uses.subtract(inner.operands)
+        for value in (*inner.operands, *inner.results):
+            if uses[value] == 0:
+                values.pop(value, None)
 
 
 def run_error(op: Operation, message: str) -> RunError:

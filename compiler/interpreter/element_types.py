@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IndexType, MemRefType, TensorType
 from xdsl.ir import Attribute, Operation
 
 from mlopt.diagnostics import UnsupportedError
@@ -18,9 +18,9 @@ from mlopt.ir.locations import place_of_op
 _WIDTHS = (1, 8, 16, 32, 64)
 
 
-def require_known_integers(module: ModuleOp) -> None:
+def require_known_integers(root: Operation) -> None:
     """`UnsupportedError` at an operation that has, or whose regions have, a value with integers of another width."""
-    for op in module.walk():
+    for op in root.walk():
         for type_ in op.result_types:
             _require(op, type_)
         for region in op.regions:

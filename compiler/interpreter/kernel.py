@@ -56,7 +56,14 @@ def evaluate_module(module: ModuleOp, inputs: Mapping[str, Array], weights: Weig
     main = next((op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_name.data == "main"), None)
     if main is None or not main.body.blocks:
         raise InputError("the module has no function @main")
-    require_known_integers(module)
+    return evaluate_function(main, inputs, weights)
+
+
+def evaluate_function(
+    main: func.FuncOp, inputs: Mapping[str, Array], weights: WeightStore
+) -> dict[str, Array]:
+    """`evaluate_module` for a function of any name. A value is dropped after its last use."""
+    require_known_integers(main)
     block = main.body.block
     values: dict[SSAValue, Array] = {}
     for i, (arg, attributes) in enumerate(
@@ -64,7 +71,7 @@ def evaluate_module(module: ModuleOp, inputs: Mapping[str, Array], weights: Weig
     ):
         values[arg] = _input(arg, _text(attributes, "mlopt.name") or f"arg{i}", attributes, inputs)
     with np.errstate(all="ignore"):  # overflow, NaN and division by zero have results
-        results = _Evaluator(weights).evaluate_block(block, values)
+        results = _Evaluator(weights).evaluate_block(block, values, owned=True)
     named: dict[str, Array] = {}
     extents: dict[Extent, int] = {}
     for i, (result, attributes) in enumerate(
@@ -128,7 +135,8 @@ class _Evaluator(BlockEvaluator):
                 return evaluate_structured(op, values)
             case LaunchOp():
                 arguments = [values[operand] for operand in op.operands]
-                return self.evaluate_block(op.body, dict(zip(op.body.args, arguments, strict=True)))
+                inside = dict(zip(op.body.args, arguments, strict=True))
+                return self.evaluate_block(op.body, inside, owned=True)
             case FillOp():
                 return [np.full_like(values[op.init], values[op.value])]
             case ReshapeOp():

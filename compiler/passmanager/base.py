@@ -24,12 +24,14 @@ class Pass(ModulePass):
     """A pass over one anchor operation.
 
     Subclasses are frozen dataclasses; their fields are the pass's options. `anchor` names the operation a pass runs
-    on (`None`: any). `run` rewrites that operation and returns whether anything changed.
+    on (`None`: any). `run` rewrites that operation and returns whether anything changed. A pass that approximates by
+    intent says in `tolerance` how much of the largest number of an output its results may differ (see validation).
     """
 
     anchor: ClassVar[str | None] = "builtin.module"
     requires: ClassVar[tuple[Condition, ...]] = ()
     ensures: ClassVar[tuple[Condition, ...]] = ()
+    tolerance: ClassVar[float | None] = None
 
     @abstractmethod
     def run(self, ctx: CompilerContext, op: Operation) -> bool:

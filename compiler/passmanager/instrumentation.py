@@ -22,6 +22,10 @@ class Instrumentation:
     def before_pass(self, pass_: Pass, op: Operation) -> None:
         """The pass is about to run on `op`."""
 
+    def review(self, pass_: Pass, op: Operation, changed: bool) -> bool:
+        """The pass ran on `op`, which verifies: whether it is changed. Who undoes the change returns False."""
+        return changed
+
     def after_pass(self, pass_: Pass, op: Operation, changed: bool) -> None:
         """The pass ran on `op`, which verifies, and reported whether it changed anything."""
 

@@ -106,6 +106,8 @@ class PassManager:
             raise
         finally:
             result.seconds += time.perf_counter() - start
+        for instrumentation in self.instrumentations:
+            changed = instrumentation.review(pass_, op, changed)
         result.changed |= changed
         for (name, statistic), count in self.ctx.statistics.items():
             added = count - before[name, statistic]

@@ -3,6 +3,6 @@
 This defines what the operations mean: constant folding, the validation of passes and the tests all use it.
 """
 
-from mlopt.interpreter.graph.evaluation import evaluate, evaluate_module
+from mlopt.interpreter.graph.evaluation import evaluate, evaluate_function, evaluate_module
 
-__all__ = ["evaluate", "evaluate_module"]
+__all__ = ["evaluate", "evaluate_function", "evaluate_module"]

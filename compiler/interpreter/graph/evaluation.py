@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlopt.diagnostics import InputError, RunError
 from mlopt.dialects import graph
@@ -27,7 +26,7 @@ from mlopt.ir.extents import Extent, cut_outputs
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
 
-__all__ = ["FAMILIES", "evaluate", "evaluate_module"]
+__all__ = ["FAMILIES", "evaluate", "evaluate_function", "evaluate_module"]
 
 FAMILIES = (_contraction, _elementwise, _movement, _normalization, _reduction)
 """The modules that hold the evaluations of what most models have; the others are `registry.RARE_FAMILIES`."""
@@ -62,11 +61,17 @@ def evaluate_module(
     Outputs are arrays of their own, cut to their extents. `InputError` if an input is missing, unknown or of the wrong
     shape or dtype; `RunError` for an operation that is not of the graph level.
     """
-    main = main_function(module)
+    return evaluate_function(main_function(module), inputs, weights)
+
+
+def evaluate_function(
+    main: FuncOp, inputs: Mapping[str, Array], weights: WeightStore | None = None
+) -> dict[str, Array]:
+    """`evaluate_module` for a function of any name."""
     block = main.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, _arguments(main, inputs), strict=True))
     with np.errstate(all="ignore"):
-        results = _Evaluator(weights, block).evaluate_block(block, values)
+        results = _Evaluator(weights).evaluate_block(block, values, owned=True)
     names = _names(main.res_attrs, "result", len(results))
     outputs: dict[str, Array] = {}
     extents: dict[Extent, int] = {}
@@ -86,27 +91,17 @@ _UPSTREAM = frozenset({"arith", "scf", "tensor"})
 
 
 class _Evaluator(BlockEvaluator):
-    """Evaluates `@main`, whose values are dropped after their last use."""
+    """Evaluates blocks of a graph-level module."""
 
-    def __init__(self, weights: WeightStore | None, main: Block):
+    def __init__(self, weights: WeightStore | None):
         self._weights = weights
-        self._main = main
-        self._uses = Counter(operand for op in main.ops for inner in op.walk() for operand in inner.operands)
 
     def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
         if isinstance(op, graph.GraphOp):
-            results = evaluate(op, [values[operand] for operand in op.operands], self._weights)
-        elif op.dialect_name() not in _UPSTREAM:
+            return evaluate(op, [values[operand] for operand in op.operands], self._weights)
+        if op.dialect_name() not in _UPSTREAM:
             raise RunError(f"'{op.name}' is no operation of the graph level", place=place_of_op(op))
-        else:
-            results = super().evaluate(op, values)
-        if op.parent is self._main:
-            for inner in op.walk():
-                self._uses.subtract(inner.operands)
-                for value in (*inner.operands, *inner.results):
-                    if self._uses[value] == 0:
-                        values.pop(value, None)
-        return results
+        return super().evaluate(op, values)
 
 
 def main_function(module: ModuleOp) -> FuncOp:

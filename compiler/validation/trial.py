@@ -1,0 +1,125 @@
+"""Running a pass on a copy of a module, to see whether it changes what a function computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from mlopt.diagnostics import MloptError
+from mlopt.ir.context import CompilerContext
+from mlopt.passmanager.base import Pass
+from mlopt.validation.comparing import Difference, Verdict, compare_outputs
+from mlopt.validation.evaluation import Array, Outputs, evaluate, level
+
+Path = tuple[int, ...]
+"""Where an operation is in a module: which of the operations in the only block of each one around it."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A pass that is tried, and what it is tried with: the operation that it runs on, the tolerance."""
+
+    pass_: Pass
+    path: Path
+    tolerance: float
+    ctx: CompilerContext
+
+
+def path_of(op: Operation) -> Path:
+    """The path of an operation from the outermost one."""
+    path: list[int] = []
+    while op.parent is not None:
+        path.append(op.parent.get_operation_index(op))
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return tuple(reversed(path))
+
+
+def at_path(root: Operation, path: Path) -> Operation:
+    """The operation at a path."""
+    for index in path:
+        root = list(root.regions[0].block.ops)[index]
+    return root
+
+
+def run_quietly(suspect: Suspect, module: ModuleOp) -> None:
+    """Run the pass on a module; what it reports is forgotten."""
+    with forgotten_reports(suspect.ctx):
+        suspect.pass_.run(suspect.ctx, at_path(module, suspect.path))
+
+
+@contextmanager
+def forgotten_reports(ctx: CompilerContext) -> Generator[None]:
+    """Inside, remarks, warnings and statistics are as always; afterwards they are what they were."""
+    saved = ReportMark(ctx)
+    try:
+        yield
+    finally:
+        saved.rewind(ctx)
+
+
+class ReportMark:
+    """How much passes had reported to a context at some time."""
+
+    def __init__(self, ctx: CompilerContext):
+        self._remarks, self._warnings = len(ctx.remarks), len(ctx.warnings)
+        self._statistics = Counter(ctx.statistics)
+
+    def rewind(self, ctx: CompilerContext) -> None:
+        """Forget what has been reported since."""
+        del ctx.remarks[self._remarks :], ctx.warnings[self._warnings :]
+        ctx.statistics = Counter(self._statistics)
+
+
+def try_on(suspect: Suspect, before: ModuleOp, function: str, inputs: Mapping[str, Array]) -> Verdict | None:
+    """Whether the pass changes what a function of `before` computes; None if that can't be told. `before` stays."""
+    given = {function: inputs}
+    try:
+        want = evaluate(before, given, suspect.ctx.weights)
+        after = before.clone()
+        run_quietly(suspect, after)
+    except Exception:  # whatever a pass, or an evaluation, raises on a module cut to pieces
+        return None
+    return judge(suspect, after, given, want)
+
+
+def judge(
+    suspect: Suspect, after: ModuleOp, inputs: Mapping[str, Mapping[str, Array]], want: Outputs
+) -> Verdict:
+    """Compare what a module computes after a pass with what it should.
+
+    Buffers of a memref-level module are placed in memory to save memory: if the outputs differ, that is not held
+    against the pass before they differ without.
+    """
+    verdict = _judge_once(suspect, after, inputs, want, reuse=True)
+    if verdict.difference is not None and level(after) == "memref":
+        return _judge_once(suspect, after, inputs, want, reuse=False)
+    return verdict
+
+
+def _judge_once(
+    suspect: Suspect,
+    after: ModuleOp,
+    inputs: Mapping[str, Mapping[str, Array]],
+    want: Outputs,
+    *,
+    reuse: bool,
+) -> Verdict:
+    try:
+        found = evaluate(after, inputs, suspect.ctx.weights, reuse=reuse)
+    except MloptError as error:
+        return _failed(want, f"can't be computed any more: {error}")
+    except Exception as error:  # an evaluator trips over IR that should not be
+        return _failed(want, f"can't be computed any more: {type(error).__name__}: {error}")
+    return compare_outputs(found, want, suspect.tolerance)
+
+
+def _failed(want: Outputs, reason: str) -> Verdict:
+    function, outputs = next(iter(want.items()))
+    return Verdict(Difference(function, next(iter(outputs), ""), float("inf"), reason), 0.0, {})

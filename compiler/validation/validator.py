@@ -1,0 +1,273 @@
+"""The validator: watches a pass manager, and undoes what changes the answer.
+
+Before each pass the module is copied (constants of more than 64 elements are weights, which no module holds). After a
+pass that changed something, every function is evaluated on seeded inputs, and on given ones if there are any, and its
+outputs are compared with those from before the pass. If one differs by more than the tolerance, the change is undone,
+and what the pass reported is forgotten; the pipeline goes on from the IR before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from mlopt.diagnostics import Diagnostic, MloptError, Place, Severity
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.dtypes import typed_array
+from mlopt.passmanager.base import Pass
+from mlopt.passmanager.instrumentation import Instrumentation
+from mlopt.validation.bisection import Blame, find_blame
+from mlopt.validation.comparing import Difference, Verdict, default_tolerance
+from mlopt.validation.evaluation import (
+    Array,
+    Inputs,
+    Outputs,
+    evaluate,
+    functions_of,
+    level,
+    require_evaluable,
+)
+from mlopt.validation.reduction import reduce_case
+from mlopt.validation.reproducer import write_reproducer
+from mlopt.validation.seeding import function_inputs, seeded_inputs
+from mlopt.validation.trial import ReportMark, Suspect, at_path, judge, path_of
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationOptions:
+    """How passes are validated.
+
+    - `tolerance`: allowed difference as a part of the largest number of an output; None for the default (1e-4, or some
+      roundings of the narrowest type that the module computes in).
+    - `inputs`: arrays to evaluate `@main` on beside seeded ones, by name.
+    - `bisect`: find the rewrite that is to blame for a rejected change.
+    - `reproducers`: the folder for reproducers of rejected changes; it is made when the first one is written.
+    """
+
+    tolerance: float | None = None
+    inputs: Mapping[str, Array] | None = None
+    bisect: bool = False
+    reproducers: Path = Path("mlopt-reproducers")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedPass:
+    """A change that was accepted, with the largest error over all outputs, as a part of an output's largest number."""
+
+    pass_name: str
+    largest_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A change that was undone: what differed, which rewrite is to blame, and the file that shows it."""
+
+    pass_name: str
+    difference: Difference
+    tolerance: float
+    blame: Blame | None
+    reproducer: Path | None
+    diagnostic: Diagnostic
+
+
+@dataclass
+class _Sample:
+    """Inputs of a function, and its outputs for them as of the last change accepted (None: not known)."""
+
+    function: str
+    origin: str
+    inputs: Mapping[str, Array]
+    outputs: dict[str, Array] | None = None
+
+    @property
+    def given(self) -> Inputs:
+        """The inputs as evaluators take them."""
+        return {self.function: self.inputs}
+
+    @property
+    def wanted(self) -> Outputs:
+        """The outputs as they must be."""
+        assert self.outputs is not None
+        return {self.function: self.outputs}
+
+
+@dataclass
+class Validator(Instrumentation):
+    """Validates every pass of one compilation."""
+
+    ctx: CompilerContext
+    options: ValidationOptions = field(default_factory=ValidationOptions)
+    validated: list[ValidatedPass] = field(default_factory=list[ValidatedPass])
+    rejections: list[Rejection] = field(default_factory=list[Rejection])
+    _snapshot: ModuleOp | None = None
+    _mark: ReportMark | None = None
+    _samples: dict[tuple[str, str], _Sample] = field(default_factory=dict[tuple[str, str], _Sample])
+    _said: set[str] = field(default_factory=set[str])
+
+    def before_pass(self, pass_: Pass, op: Operation) -> None:
+        if self._snapshot is None:
+            self._snapshot = _module_around(op).clone()
+        self._mark = ReportMark(self.ctx)
+
+    def after_failure(self, pass_: Pass, op: Operation) -> None:
+        self._snapshot = None
+
+    def review(self, pass_: Pass, op: Operation, changed: bool) -> bool:
+        module, before = _module_around(op), self._snapshot
+        assert before is not None and self._mark is not None
+        if not changed and module.is_structurally_equivalent(before):
+            return False
+        suspect = Suspect(pass_, path_of(op), self._tolerance(pass_, before), self.ctx)
+        self._snapshot = None
+        samples = self._baseline(before, op)
+        found = self._compare(suspect, module, samples)
+        if found is None:
+            return True
+        sample, difference = found
+        self._mark.rewind(self.ctx)
+        self._reject(suspect, before, sample, difference)
+        _restore(op, at_path(before, suspect.path))
+        return False
+
+    def _tolerance(self, pass_: Pass, module: ModuleOp) -> float:
+        given = self.options.tolerance
+        base = default_tolerance(module) if given is None else given
+        return base if pass_.tolerance is None else max(base, pass_.tolerance)
+
+    # What functions compute
+
+    def _baseline(self, before: ModuleOp, op: Operation) -> list[_Sample]:
+        """The samples that a change of `op` is judged by, with what functions computed before it."""
+        try:
+            require_evaluable(before, self.ctx.weights)
+        except MloptError as error:
+            self._say_once(error.message, error.place)
+            return []
+        known: list[_Sample] = []
+        for func in functions_of(before):
+            if isinstance(op, FuncOp) and op.sym_name != func.sym_name and level(before) != "memref":
+                continue
+            known += [sample for sample in self._samples_of(func) if self._evaluate(sample, before)]
+        return known
+
+    def _samples_of(self, func: FuncOp) -> list[_Sample]:
+        name = func.sym_name.data
+        origins = ["seeded"] if name != "main" or self.options.inputs is None else ["seeded", "given"]
+        try:
+            for origin in origins:
+                if (name, origin) not in self._samples:
+                    inputs = seeded_inputs(func) if origin == "seeded" else self._given(func)
+                    self._samples[name, origin] = _Sample(name, origin, inputs)
+        except MloptError as error:
+            self._say_once(f"function '@{name}': {error.message}", error.place)
+            return []
+        return [self._samples[name, origin] for origin in origins]
+
+    def _given(self, func: FuncOp) -> dict[str, Array]:
+        given = self.options.inputs or {}
+        known = {each.name: each for each in function_inputs(func)}
+        return {name: typed_array(given[name], known[name].dtype) for name in known if name in given}
+
+    def _evaluate(self, sample: _Sample, module: ModuleOp) -> bool:
+        """Make sure that a sample's outputs are known; returns whether they are."""
+        if sample.outputs is None:
+            try:
+                sample.outputs = evaluate(module, sample.given, self.ctx.weights)[sample.function]
+            except MloptError as error:
+                what = f"function '@{sample.function}' on {sample.origin} inputs: {error.message}"
+                self._say_once(what, error.place)
+        return sample.outputs is not None
+
+    # After a pass
+
+    def _compare(
+        self, suspect: Suspect, after: ModuleOp, samples: Sequence[_Sample]
+    ) -> tuple[_Sample, Difference] | None:
+        """The first sample that shows a difference, and the difference.
+
+        None if there is none: then what the samples' outputs are compared with next is what they are now.
+        """
+        try:
+            require_evaluable(after, self.ctx.weights)
+        except MloptError as error:
+            self._say_once(f"what pass '{suspect.pass_.name}' left: {error.message}", error.place)
+            self._samples.clear()
+            return None
+        verdicts: list[Verdict] = []
+        for sample in samples:
+            verdict = judge(suspect, after, sample.given, sample.wanted)
+            if verdict.difference is not None:
+                return sample, verdict.difference
+            verdicts.append(verdict)
+        for sample, verdict in zip(samples, verdicts, strict=True):
+            sample.outputs = verdict.outputs.get(sample.function)
+        if samples:
+            largest = max(verdict.largest_error for verdict in verdicts)
+            self.validated.append(ValidatedPass(suspect.pass_.name, largest))
+        return None
+
+    def _reject(self, suspect: Suspect, before: ModuleOp, sample: _Sample, difference: Difference) -> None:
+        """Find out what there is to know about a change that is not accepted, and report it."""
+        blame = None
+        if self.options.bisect:
+            blame = find_blame(suspect, before, sample.given, sample.wanted)
+        case = reduce_case(suspect, before, sample.function, sample.inputs, difference.output)
+        name = suspect.pass_.name
+        notes: list[Diagnostic] = []
+        if blame is not None:
+            notes.append(_blame_note(blame, name))
+        reproducer = None
+        try:
+            reproducer = write_reproducer(case, difference, self.options.reproducers)
+            what = f"{case.size} operation{'s' * (case.size != 1)}: {reproducer}"
+            notes.append(Diagnostic(Severity.NOTE, f"a reproducer of {what}"))
+        except MloptError as error:
+            notes.append(Diagnostic(Severity.NOTE, f"no reproducer was written: {error}"))
+        message = (
+            f"pass '{name}' changes the answer: output '{difference.output}' of '@{difference.function}' "
+            f"{difference.reason} (on {sample.origin} inputs); its change is undone"
+        )
+        place = case.place
+        if blame is not None and blame.rewrite is not None and blame.rewrite.place != Place():
+            place = blame.rewrite.place
+        diagnostic = Diagnostic(Severity.ERROR, message, place, tuple(notes))
+        self.ctx.warnings.append(diagnostic)
+        self.rejections.append(Rejection(name, difference, suspect.tolerance, blame, reproducer, diagnostic))
+
+    def _say_once(self, why: str, place: Place | None) -> None:
+        if why not in self._said:
+            self._said.add(why)
+            message = f"can't be validated: {why}"
+            self.ctx.warnings.append(Diagnostic(Severity.WARNING, message, place))
+
+
+def _module_around(op: Operation) -> ModuleOp:
+    current = op
+    while (parent := current.parent_op()) is not None:
+        current = parent
+    assert isinstance(current, ModuleOp)
+    return current
+
+
+def _restore(op: Operation, before: Operation) -> None:
+    """Give `op` the attributes and the contents of `before`, which is left empty."""
+    op.attributes, op.properties = dict(before.attributes), dict(before.properties)
+    for region, kept in zip(op.regions, before.regions, strict=True):
+        while region.blocks.first is not None:
+            region.erase_block(region.blocks.first, safe_erase=False)
+        kept.move_blocks(region)
+
+
+def _blame_note(blame: Blame, pass_name: str) -> Diagnostic:
+    if blame.rewrite is None:
+        beside = f"none of the {blame.total} numbered rewrites" if blame.total else "no numbered rewrite"
+        message = f"{beside} of pass '{pass_name}' is to blame: the fault is in what it does beside"
+        return Diagnostic(Severity.NOTE, message)
+    rewrite = blame.rewrite
+    message = f"rewrite {rewrite.number} of {blame.total} is to blame: '{rewrite.pattern}' on '{rewrite.op}'"
+    return Diagnostic(Severity.NOTE, message, rewrite.place)
