@@ -14,7 +14,15 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from mlopt.diagnostics import Diagnostic, InputError, MloptError, Place, Severity, VerifyFailure
+from mlopt.diagnostics import (
+    Diagnostic,
+    InputError,
+    MloptError,
+    PassFailure,
+    Place,
+    Severity,
+    VerifyFailure,
+)
 from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes, check_interface
 from mlopt.ir.context import CompilerContext
@@ -41,6 +49,8 @@ from mlopt.weights import WeightStore
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from mlopt.validation import Validator
+
 ELIDE_LARGER_THAN = 64
 """Dense constants of more elements are elided in the text handed to people."""
 
@@ -55,13 +65,16 @@ class Compilation:
     """A module on its way down, with what was measured.
 
     `levels` holds the module as it was at the end of each level reached (the last is `module` itself), or of the
-    last one only: see `compile_model`.
+    last one only: see `compile_model`. `inputs` are those that it was loaded with; `validator` has what validation
+    found, if the options ask for it.
     """
 
     ctx: CompilerContext
     module: ModuleOp
     options: CompileOptions
     source: str
+    inputs: Mapping[str, np.ndarray] | None = None
+    validator: Validator | None = None
     levels: dict[Level, ModuleOp] = field(default_factory=dict[Level, ModuleOp])
     passes: list[PassResult] = field(default_factory=list[PassResult])
     elements: list[Pass | Pipeline] = field(default_factory=list[Pass | Pipeline])
@@ -137,7 +150,7 @@ def load_model(
         module = import_model(model, ctx, dims=dict(options.dims), inputs=dict(inputs) if inputs else None)
     verify_module(module)
     check_interface(module, main_function(module))
-    compilation = Compilation(ctx, module, options, source)
+    compilation = Compilation(ctx, module, options, source, inputs)
     compilation.import_seconds = time.perf_counter() - start
     return compilation
 
@@ -164,6 +177,9 @@ def compile_model(
     """
     start = time.perf_counter()
     module, options = compilation.module, compilation.options
+    if options.validate is not False or options.bisect:
+        compilation.validator = _make_validator(compilation)
+        instrumentations = (*instrumentations, compilation.validator)
     if options.pipeline_text is not None:
         check_pass_names(options.pipeline.disabled)
         text = options.pipeline_text
@@ -201,9 +217,33 @@ def compile_model(
             else:
                 del compilation.levels[level]
             _run_level(compilation, level, [step], instrumentations)
+            if compilation.validator is not None:
+                _require_converted(compilation, level, step)
             level = LEVELS[LEVELS.index(level) + 1]
     compilation.compile_seconds += time.perf_counter() - start
     return compilation
+
+
+def _make_validator(compilation: Compilation) -> Validator:
+    from mlopt.validation import ValidationOptions, Validator  # most compilations are not validated
+
+    options = compilation.options
+    tolerance = None if isinstance(options.validate, bool) else options.validate
+    settings = ValidationOptions(tolerance, compilation.inputs, options.bisect, options.reproducers)
+    return Validator(compilation.ctx, settings)
+
+
+def _require_converted(compilation: Compilation, level: Level, conversion: str) -> None:
+    """Raise `PassFailure` if the validator has undone a conversion: there is no way on from there."""
+    if level_of(compilation.module) != level:
+        return
+    assert compilation.validator is not None
+    diagnostic = compilation.validator.rejections[-1].diagnostic
+    raise PassFailure(
+        f"the model can't go below level '{level}': {diagnostic.message}",
+        place=diagnostic.place,
+        notes=diagnostic.notes,
+    )
 
 
 def level_of(module: ModuleOp) -> Level:

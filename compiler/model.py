@@ -193,12 +193,16 @@ def compile(
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, np.ndarray] | None = None,
     options: CompileOptions | None = None,
+    validate: bool | float | None = None,
+    bisect: bool | None = None,
 ) -> Model:
     """Compile a model and load it.
 
     `model` is the path of an `.onnx` or `.mlir` file, an ONNX `ModelProto`, or MLIR text. `dims` gives symbolic
-    dimensions their values; `inputs` gives them by example. Raises `MloptError` with the message that the command line
-    would print.
+    dimensions their values; `inputs` gives them by example. `validate` (True, or the allowed difference) undoes what a
+    pass changes if that changes the answer, on seeded inputs or on `inputs`; `bisect` finds the rewrite to blame, too:
+    see `CompileOptions`. What was undone stands in the report and in `Model.compilation.validator`. Raises `MloptError`
+    with the message that the command line would print.
     """
     if not isinstance(model, str | Path) and type(model).__name__ != "ModelProto":  # onnx may not be loaded
         raise InputError(
@@ -209,4 +213,8 @@ def compile(
     options = options or CompileOptions()
     if dims:
         options = replace(options, dims={**options.dims, **dims})
+    if validate is not None:
+        options = replace(options, validate=validate)
+    if bisect is not None:
+        options = replace(options, bisect=bisect)
     return Model(model, options, inputs=inputs)

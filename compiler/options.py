@@ -22,6 +22,10 @@ class CompileOptions:
       `disabled` then counts.
     - `weights`: the safetensors file of a textual model (default: beside it).
     - `poison`: fill dead bytes of the arena while running, to show that nothing reads them.
+    - `validate`: undo what a pass changes if it changes the answer: True, or the allowed difference as a part of the
+      largest number of an output (see `mlopt.validation`).
+    - `bisect`: `validate`, and find the rewrite that is to blame.
+    - `reproducers`: the folder for what shows that a pass changes the answer.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -29,6 +33,9 @@ class CompileOptions:
     pipeline_text: str | None = None
     weights: Path | None = None
     poison: bool = False
+    validate: bool | float = False
+    bisect: bool = False
+    reproducers: Path = Path("mlopt-reproducers")
 
 
 _SWITCHES = {
@@ -41,8 +48,8 @@ _SWITCHES = {
 def load_config(path: Path, options: CompileOptions) -> CompileOptions:
     """`options` with what the JSON or TOML file at `path` sets.
 
-    Keys: `dims`, `poison`, `optimize`, `disable_pass`, and the table `optimization` with the switches
-    `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`. Raises `InputError` for a missing or malformed file
+    Keys: `dims`, `poison`, `validate`, `bisect`, `optimize`, `disable_pass`, and the table `optimization` with the
+    switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`. Raises `InputError` for a missing or malformed file
     and for an unknown key or value.
     """
     return apply_config(read_config(path), options, path)
@@ -88,9 +95,14 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
                 options = replace(options, dims={**_expect_dims(value, place), **options.dims})
             case "poison":
                 options = replace(options, poison=_expect(value, bool, key, place))
+            case "bisect":
+                options = replace(options, bisect=_expect(value, bool, key, place))
+            case "validate":
+                options = replace(options, validate=_expect_tolerance(value, place))
             case _:
                 raise InputError(
-                    f"unknown key '{key}', expected one of dims, disable_pass, optimization, optimize, poison",
+                    f"unknown key '{key}', expected one of bisect, dims, disable_pass, optimization, optimize, "
+                    "poison, validate",
                     place=place,
                 )
     return replace(options, pipeline=pipeline)
@@ -125,6 +137,17 @@ def _expect_dims(value: Any, place: Place) -> dict[str, int]:
         if type(size) is not int or size < 0:
             raise InputError(f"'dims.{name}' must be a whole number, found {json.dumps(size)}", place=place)
     return dims
+
+
+def _expect_tolerance(value: Any, place: Place) -> bool | float:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, int | float) or not value >= 0:
+        raise InputError(
+            f"'validate' must be true, false or a number of at least 0, found {json.dumps(value)}",
+            place=place,
+        )
+    return float(value)
 
 
 def _expect(value: Any, kind: type, key: str, place: Place) -> Any:

@@ -60,6 +60,7 @@ def build_report(compilation: Compilation, executable: Executable | None = None)
             ],
         },
         "check": {"max_abs_error": None, "max_rel_error": None},
+        "validation": None if compilation.validator is None else compilation.validator.report(),
         "remarks": [
             {
                 "pass": remark.pass_name,

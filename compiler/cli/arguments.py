@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -77,6 +78,23 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--disable-pass", action="append", default=[], metavar="NAME", help="leave a pass out"
     )
+    parser.add_argument(
+        "--validate",
+        type=validation_tolerance,
+        default=None,
+        metavar="[=TOL]",
+        help="compare what the IR computes before and after each pass, and undo what changes the answer by more than "
+        "TOL (default: 1e-4) of the largest output; exit code 1 if there was any",
+    )
+    parser.add_argument(
+        "--bisect", action="store_true", help="--validate, and find the rewrite that is to blame"
+    )
+    parser.add_argument(
+        "--reproducers",
+        type=Path,
+        metavar="DIR",
+        help="where --validate writes a reduced .mlir file for each change undone (default: mlopt-reproducers)",
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="options by name, in JSON or TOML")
     parser.add_argument(
         "--report", type=Path, metavar="FILE.json", help="write figures of the compilation and run"
@@ -112,6 +130,12 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     )
     if getattr(arguments, "config", None) is not None:
         options = load_config(arguments.config, options)
+    if getattr(arguments, "validate", None) is not None:
+        options = replace(options, validate=arguments.validate)
+    if getattr(arguments, "bisect", False):
+        options = replace(options, bisect=True)
+    if getattr(arguments, "reproducers", None) is not None:
+        options = replace(options, reproducers=arguments.reproducers)
     pipeline = options.pipeline
     text: str | None = getattr(arguments, "pipeline", None)
     if text in OPTIMISATION_LEVELS:
@@ -180,6 +204,29 @@ def finish(
             report.setdefault(section, {}).update(values)
         write_text(arguments.report, json.dumps(report, indent=2, allow_nan=False) + "\n")
         say(arguments, f"wrote {arguments.report}")
+
+
+def validation_tolerance(text: str) -> bool | float:
+    """What `--validate` gives: a number of at least 0, or nothing for the default."""
+    if not text:
+        return True
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
+    return value
+
+
+def with_bare_validate(arguments: Sequence[str]) -> list[str]:
+    """A command line with `--validate` as `--validate=`: its value may be left out, and never is the next word."""
+    return ["--validate=" if argument == "--validate" else argument for argument in arguments]
+
+
+def exit_code(compilation: Compilation) -> int:
+    """1 if a pass changed the answer, which was undone; else 0."""
+    return int(compilation.validator is not None and bool(compilation.validator.rejections))
 
 
 def remark_kinds(text: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from mlopt import __version__
+from mlopt.cli.arguments import with_bare_validate
 from mlopt.cli.commands import COMMANDS
 from mlopt.cli.guard import guarded
 
@@ -24,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parsed = build_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    parsed = build_parser().parse_args(with_bare_validate(given))
     return parsed.command(parsed)
 
 

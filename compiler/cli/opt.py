@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
+from mlopt.arrays import read_npz
 from mlopt.cli.guard import guarded
 from mlopt.cli.listing import dialect_list, pass_list
 from mlopt.cli.opt_arguments import OptArguments, parse_arguments
@@ -49,6 +51,9 @@ from mlopt.passmanager.reports import PASSES_PHASE, statistics_report, timing_re
 from mlopt.save import used_weights
 from mlopt.weights import WeightStore
 
+if TYPE_CHECKING:
+    from mlopt.validation import Validator
+
 PROGRAM = "mlopt-opt"
 _WEIGHT_MARK = "mlopt.weight<"
 
@@ -85,6 +90,7 @@ class _Run:
     text: str
     sources: dict[str, str]
     results: list[PassResult] = field(default_factory=list[PassResult])
+    validator: Validator | None = None
     phases: dict[str, float] = field(
         default_factory=lambda: {"Parser": 0.0, PASSES_PHASE: 0.0, "Output": 0.0}
     )
@@ -121,6 +127,8 @@ class _Run:
             produced += error.diagnostics
             code = error.exit_code
         produced = [*self._remarks(ctx), *produced]
+        if self.validator is not None and self.validator.rejections:
+            code = max(code, 1)
         if self.arguments.verify_diagnostics is None:
             for diagnostic in produced:
                 print_diagnostic(diagnostic, sources=self.sources)
@@ -154,7 +162,7 @@ class _Run:
             ctx,
             pipeline,
             verify_each=arguments.verify_each,
-            instrumentations=_instrumentations(arguments),
+            instrumentations=(*_instrumentations(arguments), *self._validators(ctx)),
         )
         self.results += manager.run(module)
         with self._timed("Output"):
@@ -166,6 +174,19 @@ class _Run:
                 debuginfo=arguments.debuginfo,
                 generic=arguments.generic,
             )
+
+    def _validators(self, ctx: CompilerContext) -> list[Validator]:
+        """What checks that passes change no answer, if that is asked for."""
+        arguments = self.arguments
+        if arguments.validate is None and not arguments.bisect:
+            return []
+        from mlopt.validation import ValidationOptions, Validator  # which brings in all evaluators
+
+        inputs = None if arguments.inputs is None else read_npz(arguments.inputs, "in")
+        tolerance = arguments.validate if isinstance(arguments.validate, float) else None
+        options = ValidationOptions(tolerance, inputs, arguments.bisect, arguments.reproducers)
+        self.validator = Validator(ctx, options)
+        return [self.validator]
 
     def _weights_file(self) -> Path | None:
         """The weights given on the command line, else those beside the input if there are any."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mlopt import __version__
-from mlopt.cli.arguments import remark_kinds
+from mlopt.cli.arguments import remark_kinds, validation_tolerance
 from mlopt.diagnostics import REMARK_KINDS, UsageError, did_you_mean, nearest
 
 DESCRIPTION = "Run passes over textual IR and print the result."
@@ -28,6 +28,7 @@ _BARE_VALUES = {
     "--verify-each": "true",
     "--verify-diagnostics": "all",
     "--remarks": ",".join(REMARK_KINDS),
+    "--validate": "",
 }
 """The value of a flag that is given without one."""
 
@@ -60,6 +61,10 @@ class OptArguments:
     timing: bool = False
     statistics: bool = False
     remarks: tuple[str, ...] = ()
+    validate: bool | float | None = None
+    bisect: bool = False
+    inputs: Path | None = None
+    reproducers: Path = Path("mlopt-reproducers")
     dump_pass_pipeline: bool = False
     list_passes: bool = False
     show_dialects: bool = False
@@ -171,6 +176,27 @@ def _build_parser() -> argparse.ArgumentParser:
         default=(),
         metavar="KINDS",
         help="print what passes did (passed), why they did not (missed), sizes (analysis); without KINDS all",
+    )
+    validation = parser.add_argument_group("validation")
+    validation.add_argument(
+        "--validate",
+        type=validation_tolerance,
+        metavar="[=TOL]",
+        help="compare what the IR computes before and after each pass, and undo what changes the answer by more than "
+        "TOL (default: 1e-4) of the largest output; exit code 1 if there was any",
+    )
+    validation.add_argument(
+        "--bisect", action="store_true", help="--validate, and find the rewrite that is to blame"
+    )
+    validation.add_argument(
+        "--inputs", type=Path, metavar="FILE.npz", help="inputs of @main to evaluate beside seeded ones"
+    )
+    validation.add_argument(
+        "--reproducers",
+        type=Path,
+        default=Path("mlopt-reproducers"),
+        metavar="DIR",
+        help="where --validate writes a reduced .mlir file for each change undone (default: mlopt-reproducers)",
     )
     dumps = parser.add_argument_group("IR dumps (on stderr)")
     for when in ("before", "after"):

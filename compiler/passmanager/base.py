@@ -25,13 +25,13 @@ class Pass(ModulePass):
 
     Subclasses are frozen dataclasses; their fields are the pass's options. `anchor` names the operation a pass runs
     on (`None`: any). `run` rewrites that operation and returns whether anything changed. A pass that approximates by
-    intent says in `tolerance` how much of the largest number of an output its results may differ (see validation).
+    intent says in `validation_tolerance` by how much of the largest number of an output its results may differ.
     """
 
     anchor: ClassVar[str | None] = "builtin.module"
     requires: ClassVar[tuple[Condition, ...]] = ()
     ensures: ClassVar[tuple[Condition, ...]] = ()
-    tolerance: ClassVar[float | None] = None
+    validation_tolerance: ClassVar[float | None] = None
 
     @abstractmethod
     def run(self, ctx: CompilerContext, op: Operation) -> bool:

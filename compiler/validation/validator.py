@@ -9,8 +9,10 @@ and what the pass reported is forgotten; the pipeline goes on from the IR before
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -137,7 +139,32 @@ class Validator(Instrumentation):
     def _tolerance(self, pass_: Pass, module: ModuleOp) -> float:
         given = self.options.tolerance
         base = default_tolerance(module) if given is None else given
-        return base if pass_.tolerance is None else max(base, pass_.tolerance)
+        declared = pass_.validation_tolerance
+        return base if declared is None else max(base, declared)
+
+    def report(self) -> dict[str, Any]:
+        """What was found, as JSON has it; errors that are no finite number are None."""
+        return {
+            "validated": [
+                {"pass": each.pass_name, "largest_error": each.largest_error} for each in self.validated
+            ],
+            "rejected": [
+                {
+                    "pass": each.pass_name,
+                    "function": each.difference.function,
+                    "output": each.difference.output,
+                    "error": each.difference.error if isfinite(each.difference.error) else None,
+                    "reason": each.difference.reason,
+                    "tolerance": each.tolerance,
+                    "rewrite": None
+                    if each.blame is None or each.blame.rewrite is None
+                    else asdict(each.blame.rewrite),
+                    "reproducer": None if each.reproducer is None else str(each.reproducer),
+                }
+                for each in self.rejections
+            ],
+            "not_validated": sorted(self._said),
+        }
 
     # What functions compute
 

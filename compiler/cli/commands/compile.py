@@ -12,6 +12,7 @@ from mlopt.cli.arguments import (
     add_pipeline_options,
     compile_options,
     compile_with_progress,
+    exit_code,
     finish,
     say,
 )
@@ -54,4 +55,4 @@ def run(arguments: argparse.Namespace) -> int:
     save_model(compilation.module, compilation.ctx.weights, arguments.output)
     say(arguments, f"wrote {arguments.output}")
     finish(arguments, compilation, None, {})
-    return 0
+    return exit_code(compilation)

@@ -12,6 +12,7 @@ from mlopt.cli.arguments import (
     add_pipeline_options,
     compile_options,
     compile_with_progress,
+    exit_code,
     finish,
     say,
 )
@@ -60,4 +61,4 @@ def run(arguments: argparse.Namespace) -> int:
     )
     say(arguments, f"wrote {' and '.join(map(str, files))}")
     finish(arguments, compilation, None, {})
-    return 0
+    return exit_code(compilation)

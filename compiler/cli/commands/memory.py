@@ -12,6 +12,7 @@ from mlopt.cli.arguments import (
     add_pipeline_options,
     compile_options,
     compile_with_progress,
+    exit_code,
     finish,
     say,
 )
@@ -73,4 +74,4 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.svg, memory_picture(plan, f"{arguments.model}: memory plan"))
         say(arguments, f"wrote {arguments.svg}")
     finish(arguments, compilation, None, {})
-    return 0
+    return exit_code(compilation)

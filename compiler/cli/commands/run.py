@@ -15,6 +15,7 @@ from mlopt.cli.arguments import (
     add_pipeline_options,
     compile_options,
     compile_with_progress,
+    exit_code,
     finish,
     say,
 )
@@ -101,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.outputs is None:
         summarise(arguments, result.outputs)
     finish(arguments, compilation, loaded.executable, figures)
-    return 0 if passed else 1
+    return exit_code(compilation) if passed else 1
 
 
 def check_names(outputs: Sequence[TensorSpec], want: Mapping[str, np.ndarray], path: Path) -> None:
