@@ -12,6 +12,7 @@ from mlopt.export import binary as _binary
 from mlopt.export import bounded as _bounded
 from mlopt.export import constant as _constant
 from mlopt.export import contraction as _contraction
+from mlopt.export import control_flow as _control_flow
 from mlopt.export import indexing as _indexing
 from mlopt.export import movement as _movement
 from mlopt.export import normalization as _normalization
@@ -20,6 +21,7 @@ from mlopt.export import quantization as _quantization
 from mlopt.export import reduction as _reduction
 from mlopt.export import resize as _resize
 from mlopt.export import sampling as _sampling
+from mlopt.export import scalars as _scalars
 from mlopt.export import scatter as _scatter
 from mlopt.export import selection as _selection
 from mlopt.export import transposed as _transposed
@@ -33,6 +35,7 @@ FAMILIES = (
     _bounded,
     _constant,
     _contraction,
+    _control_flow,
     _indexing,
     _movement,
     _normalization,
@@ -41,6 +44,7 @@ FAMILIES = (
     _reduction,
     _resize,
     _sampling,
+    _scalars,
     _scatter,
     _selection,
     _transposed,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from onnx import NodeProto, helper
-from xdsl.dialects.builtin import i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from onnx import GraphProto, NodeProto, ValueInfoProto, helper
+from xdsl.dialects.builtin import IndexType, TensorType, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects.graph.base import is_tiny_float, tensor_type
+from mlopt.export.liveness import finished_graph, read_names, written_names
 from mlopt.export.types import (
     allowed_types,
     carrier,
@@ -29,7 +30,7 @@ OPSET = 23
 """The operator set of exported models: the newest that the oldest supported onnxruntime, 1.22, runs."""
 
 
-AttributeValue: TypeAlias = int | float | str | Sequence[int]
+AttributeValue: TypeAlias = int | float | str | Sequence[int] | GraphProto
 Attributes: TypeAlias = Mapping[str, AttributeValue]
 NONE: Attributes = {}
 
@@ -40,6 +41,10 @@ class Value:
 
     name: str
     element: Attribute
+
+
+Typed: TypeAlias = tuple[Value, Sequence[int]]
+"""A value and its shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +78,88 @@ class Names:
         return candidate
 
 
+@dataclass(slots=True)
+class _Scope:
+    """The nodes of one graph, and the declared types of what they give."""
+
+    nodes: list[NodeProto] = field(default_factory=list[NodeProto])
+    types: list[ValueInfoProto] = field(default_factory=list[ValueInfoProto])
+
+
 class Builder:
-    """Nodes and initializers of one graph.
+    """Nodes and initializers of a graph, and of the graphs inside its nodes, which see all that is around them.
+
+    `export` adds the nodes of one operation. Names are distinct in all graphs together, and all initializers are in the
+    outermost.
 
     `node` adds the node that gives an operation's results, `part` one that leads there. Where an ONNX operator does not
     take an element type, its operands are cast to a wider type that it takes and its results are cast back; this gives
     the same numbers, as widening is exact and integers wrap.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, export: Callable[[Operation], None]) -> None:
         self.names = Names()
         self.node_names = Names()
         self.values: dict[SSAValue, Value] = {}
-        self.nodes: list[NodeProto] = []
         self.initializers: list[Initializer] = []
         self.opset = OPSET
         self.op: Operation | None = None
+        self._export = export
+        self._scope = _Scope()
         self._numbers: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
 
     def value(self, value: SSAValue) -> Value:
         """What stands for an SSA value."""
         return self.values[value]
+
+    def declare(self, result: SSAValue, name: str | None = None) -> Value:
+        """What stands for a result from now on: a value of the graph being built, named after it unless given."""
+        if name is None:
+            name = self.names.unique(result.name_hint or "value")
+            self._scope.types.append(value_info(Value(name, element_of(result)), shape_of(result)))
+        value = self.values[result] = Value(name, element_of(result))
+        return value
+
+    def block(self, block: Block, without: Collection[Operation] = ()) -> list[SSAValue]:
+        """Export the operations of a block but for some; returns what its terminator takes."""
+        around, terminator = self.op, block.last_op
+        for op in block.ops:
+            if op is not terminator and op not in without:
+                self.op = op
+                self._export(op)
+        self.op = around
+        return [] if terminator is None else list(terminator.operands)
+
+    def subgraph(
+        self, name: str, inputs: Sequence[Typed], fill: Callable[[], Sequence[SSAValue | Typed]]
+    ) -> GraphProto:
+        """A graph inside a node: `fill` adds its nodes and gives its outputs.
+
+        An output that the graph does not make itself, or that it has twice, is a copy: ONNX wants it so.
+        """
+        around, self._scope = self._scope, _Scope()
+        outputs: list[ValueInfoProto] = []
+        own: set[str] | None = None
+        for output in fill():
+            if own is None:
+                own = written_names(self._scope.nodes)
+            value, shape = (self.value(output), shape_of(output)) if isinstance(output, SSAValue) else output
+            given = value
+            if value.name in own:
+                own.remove(value.name)
+            else:
+                given = Value(self.names.unique(f"{value.name}_out"), value.element)
+                self.copy(value, given.name)
+            outputs.append(value_info(given, shape))
+        scope, self._scope = self._scope, around
+        declared = [value_info(*given) for given in inputs]
+        return finished_graph(GraphProto(name=name, input=declared, output=outputs), scope.nodes, scope.types)
+
+    def finish(self, graph: GraphProto) -> list[Initializer]:
+        """Put what was built into the outermost graph; returns the initializers that it uses."""
+        finished_graph(graph, self._scope.nodes, self._scope.types)
+        used = {info.name for info in graph.output}.union(*map(read_names, graph.node))
+        return [initializer for initializer in self.initializers if initializer.value.name in used]
 
     def node(
         self,
@@ -152,6 +218,24 @@ class Builder:
         """The node whose output is one of the results of the operation."""
         inputs = [self.values[value] if isinstance(value, SSAValue) else value for value in operands]
         self._emit(onnx_op, inputs, [self.values[result]], attributes, OPSET)
+
+    def named(self, name: str, element: Attribute) -> Value:
+        """A value that is declared by a graph or given by a node, with a name like this."""
+        return Value(self.names.unique(name), element)
+
+    def control(
+        self,
+        onnx_op: str,
+        operands: Sequence[SSAValue | Value],
+        results: Sequence[SSAValue | Value],
+        graphs: Mapping[str, GraphProto],
+    ) -> None:
+        """A node with graphs inside, which takes and gives values of any type."""
+        inputs, outputs = (
+            [(self.value(value) if isinstance(value, SSAValue) else value).name for value in values]
+            for values in (operands, results)
+        )
+        self._append(onnx_op, inputs, outputs, graphs)
 
     def cast(self, value: SSAValue | Value, element: Attribute) -> Value:
         """The value in another element type; itself if it has that type."""
@@ -245,7 +329,7 @@ class Builder:
         node.attribute.extend(
             helper.make_attribute(name, value) for name, value in sorted(attributes.items())
         )
-        self.nodes.append(node)
+        self._scope.nodes.append(node)
 
     def _node_name(self, onnx_op: str, output: str) -> str:
         """After the nodes of the model that the operation comes from: `fc1`, or `fc1...act` for several."""
@@ -268,5 +352,18 @@ def cast_attributes(
 
 
 def element_of(value: SSAValue) -> Attribute:
-    """The element type of a tensor."""
-    return tensor_type(value.type).element_type
+    """The element type of a tensor; a scalar is a tensor of rank 0, an `index` an i64."""
+    is_scalar = not isinstance(value.type, TensorType)
+    element = value.type if is_scalar else tensor_type(value.type).element_type
+    return i64 if isinstance(element, IndexType) else element
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor, () of a scalar."""
+    type = value.type
+    return type.get_shape() if isinstance(type, TensorType) else ()
+
+
+def value_info(value: Value, shape: Sequence[int]) -> ValueInfoProto:
+    """The declaration of a value."""
+    return helper.make_tensor_value_info(value.name, onnx_type(value.element), shape)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx import GraphProto, ModelProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, helper
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlopt import __version__
 from mlopt.diagnostics import InputError, UnsupportedError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import tensor_type
 from mlopt.dialects.mlopt import WeightAttr
-from mlopt.export.builder import Builder, Initializer, Value
+from mlopt.export.builder import Builder, Initializer, Value, element_of, shape_of, value_info
 from mlopt.export.registry import EXPORTERS
-from mlopt.export.types import onnx_type, tensor_proto
+from mlopt.export.types import tensor_proto
 from mlopt.interface import argument_attributes, result_attributes
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent
@@ -81,7 +81,8 @@ class _GraphExport:
     def __init__(self, main: FuncOp, weights: WeightStore):
         self.main = main
         self.weights = weights
-        self.builder = Builder()
+        self.builder = Builder(self._add_operation)
+        self.own: dict[SSAValue, str] = {}
         self.graph = GraphProto(name="main")
         self.constants: dict[tuple[Attribute, Attribute], Value] = {}
 
@@ -90,24 +91,22 @@ class _GraphExport:
         returned = block.last_op
         results = returned.operands if isinstance(returned, ReturnOp) else ()
         outputs, extents = self._results(results)
-        own = self._add_interface(block.args, outputs, extents)
-        for op in block.ops:
-            if op is returned:
-                continue
-            self.builder.op = op
-            if isinstance(op, graph.ConstantOp):
-                self._add_constant(op)
-                continue
-            exporter = EXPORTERS.get(type(op))
-            if exporter is None:
-                raise UnsupportedError(f"'{op.name}' has no form in ONNX", place=place_of_op(op))
-            for result in op.results:
-                self._add_result(result, own)
-            exporter(self.builder, op)
-        self.builder.op = None
+        self._add_interface(block.args, outputs, extents)
+        self.builder.block(block)
         self._add_copies(outputs, extents)
-        self.graph.node.extend(self.builder.nodes)
-        return ExportedModel(self._model(), self.builder.initializers)
+        initializers = self.builder.finish(self.graph)
+        return ExportedModel(self._model(), initializers)
+
+    def _add_operation(self, op: Operation) -> None:
+        if isinstance(op, graph.ConstantOp):
+            self._add_constant(op)
+            return
+        exporter = EXPORTERS.get(type(op))
+        if exporter is None:
+            raise UnsupportedError(f"'{op.name}' has no form in ONNX", place=place_of_op(op))
+        for result in op.results:
+            self.builder.declare(result, self.own.get(result))
+        exporter(self.builder, op)
 
     def _results(
         self, results: Sequence[SSAValue]
@@ -129,8 +128,8 @@ class _GraphExport:
         arguments: Sequence[BlockArgument],
         outputs: Mapping[str, SSAValue],
         extents: Mapping[str, tuple[int, SSAValue]],
-    ) -> dict[SSAValue, str]:
-        """Declare inputs and outputs; returns the results of operations that have the name of an output."""
+    ) -> None:
+        """Declare inputs and outputs; `own` are the results of operations that have the name of an output."""
         attributes = argument_attributes(self.main)
         inputs = dict(zip(_names(attributes, "arg"), arguments, strict=True))
         for name in (*inputs, *outputs):
@@ -141,19 +140,17 @@ class _GraphExport:
                 )
             self.builder.names.reserve(name)
         for (name, argument), given in zip(inputs.items(), attributes, strict=True):
-            self.builder.values[argument] = Value(name, tensor_type(argument.type).element_type)
-            info = _value_info(name, argument)
+            info = value_info(self.builder.declare(argument, name), shape_of(argument))
             if "mlopt.value" in given:
                 info.doc_string = "The model holds for one value of this input: it decided shapes."
             self.graph.input.append(info)
-        own: dict[SSAValue, str] = {}
         for name, value in outputs.items():
             if name in inputs and inputs[name] is not value:
                 raise InputError(
                     f'"{name}" is the name of an input and of another output, which ONNX can\'t have',
                     place=place_of_op(self.main),
                 )
-            info = _value_info(name, value)
+            info = value_info(Value(name, element_of(value)), shape_of(value))
             if name in extents:
                 info.type.tensor_type.shape.dim[extents[name][0]].dim_param = f"{name}_size"
             self.graph.output.append(info)
@@ -162,15 +159,7 @@ class _GraphExport:
                 and not isinstance(value, BlockArgument)
                 and not isinstance(value.owner, graph.ConstantOp)
             ):
-                own.setdefault(value, name)
-        return own
-
-    def _add_result(self, result: SSAValue, own: dict[SSAValue, str]) -> None:
-        name = own.get(result)
-        if name is None:
-            name = self.builder.names.unique(result.name_hint or "value")
-            self.graph.value_info.append(_value_info(name, result))
-        self.builder.values[result] = Value(name, tensor_type(result.type).element_type)
+                self.own.setdefault(value, name)
 
     def _add_constant(self, op: graph.ConstantOp) -> None:
         if not op.result.uses:
@@ -216,8 +205,3 @@ def _names(entries: Sequence[dict[str, Attribute]], default: str) -> list[str]:
     return [
         name.data if isinstance(name, StringAttr) else f"{default}{index}" for index, name in enumerate(names)
     ]
-
-
-def _value_info(name: str, value: SSAValue) -> ValueInfoProto:
-    type = tensor_type(value.type)
-    return helper.make_tensor_value_info(name, onnx_type(type.element_type), type.get_shape())

@@ -17,7 +17,7 @@ EXPORTERS: dict[type[Operation], Exporter] = {}
 """Operation class → a function that adds the nodes of one such operation to a model."""
 
 
-def exports(*op_types: type[GraphOp]) -> Callable[[_ExporterT], _ExporterT]:
+def exports(*op_types: type[Operation]) -> Callable[[_ExporterT], _ExporterT]:
     """Register the decorated function as the ONNX form of these operations."""
 
     def register(exporter: _ExporterT) -> _ExporterT:

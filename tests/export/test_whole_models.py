@@ -18,8 +18,7 @@ from mlopt.options import CompileOptions
 from tests.onnx_oracle import run_model
 
 MODELS = Path(__file__).parents[1] / "models"
-WITH_LOOPS = ("bilstm_tagger",)
-STORED = sorted({path.stem for path in MODELS.glob("*.onnx")} - {*WITH_LOOPS})
+STORED = sorted(path.stem for path in MODELS.glob("*.onnx"))
 
 
 @cache
@@ -42,13 +41,6 @@ def assert_stored(name: str, got: dict[str, np.ndarray]) -> None:
 
 def test_there_are_models() -> None:
     assert len(STORED) >= 9
-
-
-@pytest.mark.parametrize("name", WITH_LOOPS)
-def test_loops_are_refused_by_name(name: str) -> None:
-    """Control flow has no way back to ONNX yet: one error, no half of a model."""
-    with pytest.raises(mlopt.UnsupportedError, match="has no form in ONNX"):
-        exported(name)
 
 
 @pytest.mark.parametrize("name", STORED)
