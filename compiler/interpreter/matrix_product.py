@@ -6,7 +6,7 @@ For a convolution packing is im2col, padding included.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -17,15 +17,10 @@ from mlopt.interpreter.expressions import Expr, Read
 from mlopt.interpreter.factors import Factor, Factors, Groups
 from mlopt.interpreter.lowering import Binding
 from mlopt.interpreter.plan import PlanBuilder
+from mlopt.interpreter.products import emit_product
 from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import Region, View, merged_strides
 from mlopt.interpreter.ways import Way, Ways
-
-_ONE_THREAD = 1_000_000
-"""Multiplications of a product up to which OpenBLAS takes one thread, and does not pack the factors."""
-
-_SHARED_FROM = 2_000_000
-"""From here on a second thread saves more time than it takes to start it. (It may take much longer to start.)"""
 
 
 class MatrixProduct:
@@ -216,8 +211,7 @@ class MatrixProduct:
             self._factors.matrix(right, shape, groups.batches, self._factors.inner, groups.columns),
             self._factors.matrix(target, shape, groups.batches, groups.rows, groups.columns),
         )
-        for product_ in _on_one_thread(*_merge_batches(arguments)):
-            self._builder.call(np.matmul, *product_)
+        emit_product(self._builder, self._scratch, *_merge_batches(arguments))
         held, stored = _merged((*groups.batches, *groups.rows, *groups.columns), wanted, out, target)
         store_product(self._builder, held, stored, fill, is_stored=tile is None)
 
@@ -275,32 +269,7 @@ def _shifted(packed: View, lows: Mapping[int, int]) -> View:
     return replace(packed, offset=packed.offset - sum(low * packed.strides[d] for d, low in lows.items()))
 
 
-def _on_one_thread(left: View, right: View, out: View) -> Iterator[tuple[View, View, View]]:
-    """The product, in two halves if that keeps it from being shared between threads, which would hardly pay.
-
-    Without packing, BLAS is slow where both factors have the inner dimension innermost.
-    """
-    rows, columns, inner = *out.shape[-2:], left.shape[-1]
-    is_slow = left.strides[-1] == left.itemsize and right.strides[-2] == right.itemsize
-    if is_slow or not _ONE_THREAD < rows * columns * inner <= _SHARED_FROM:
-        yield left, right, out
-        return
-    axis = out.ndim - 2 if rows >= columns else out.ndim - 1
-    extent = out.shape[axis]
-    for low, high in ((0, extent // 2), (extent // 2, extent)):
-        part = _slice(out, axis, low, high)
-        if rows >= columns:
-            yield _slice(left, axis, low, high), right, part
-        else:
-            yield left, _slice(right, axis, low, high), part
-
-
-def _slice(view: View, axis: int, low: int, high: int) -> View:
-    lows = [low if a == axis else 0 for a in range(view.ndim)]
-    return view.box(lows, [high - low if a == axis else e for a, e in enumerate(view.shape)])
-
-
-def _merge_batches(matrices: Sequence[View]) -> tuple[View, ...]:
+def _merge_batches(matrices: tuple[View, View, View]) -> tuple[View, View, View]:
     """Batch axes of extent 1 left out, and neighbours merged where all three matrices allow it."""
     rank = matrices[0].ndim - 2
     shape = matrices[0].shape[:rank]
