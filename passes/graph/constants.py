@@ -34,6 +34,13 @@ def constant_of(op: graph.ConstantOp, ctx: CompilerContext) -> np.ndarray | None
     return array
 
 
+def is_constant(value: SSAValue) -> bool:
+    """Is the value a `graph.constant`, or reshapes and transposes of one?"""
+    while isinstance(value.owner, graph.ReshapeOp | graph.TransposeOp):
+        value = value.owner.input
+    return isinstance(value.owner, graph.ConstantOp)
+
+
 def constant_value(value: SSAValue, ctx: CompilerContext) -> np.ndarray | None:
     """The array of a `graph.constant`, or of reshapes and transposes of one; None for anything else.
 
