@@ -10,14 +10,16 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from tests.fuzz.corpus import load, save
 from tests.fuzz.operators import OPERATORS
-from tests.fuzz.search import Found, Session, check_supported, search
+from tests.fuzz.search import Session, check_supported, search
 
-CHUNK = 100
-"""Programs per seed."""
+PROGRESS = 100
+"""Programs between two lines that say how far it is."""
 
 
 def main() -> int:
@@ -42,25 +44,29 @@ def main() -> int:
     session, start = Session(), time.monotonic()
     end = start + 60 * arguments.minutes
 
-    def report(found: Found) -> None:
-        path = save(found, arguments.out, len(session.found))
-        print(f"\n{path} ({', '.join(found.program.operators)}) on {found.route}\n  {found.failure}", flush=True)
+    def seeds() -> Iterator[int]:
+        for seed in count(arguments.seed):
+            if time.monotonic() > end or session.examples >= arguments.examples:
+                return
+            if session.examples and session.examples % PROGRESS == 0:
+                minutes = (time.monotonic() - start) / 60
+                rate = session.examples / minutes
+                print(
+                    f"{session.examples} programs ({session.empty} empty), {len(session.found)} failures, "
+                    f"{rate:.0f} per minute, at seed {seed}",
+                    flush=True,
+                )
+            yield seed
 
-    def over() -> bool:
-        return time.monotonic() > end or session.examples >= arguments.examples
-
-    seed = arguments.seed
-    while not over():
-        search(session, seed=seed, examples=CHUNK, names=arguments.operator, stop=over, report=report)
-        seed += 1
-        minutes = (time.monotonic() - start) / 60
-        print(
-            f"{session.examples} programs ({session.empty} empty), {len(session.found)} failures, "
-            f"{session.examples / minutes:.0f} per minute, next seed {seed}",
-            flush=True,
-        )
-    for reason, count in session.refusals.most_common(40):
-        print(f"refused {count} times: {reason[:200]}")
+    for number, found in enumerate(search(session, seeds(), names=arguments.operator)):
+        path = save(found, arguments.out, number)
+        print(f"\n{path} (seed {found.seed}) on {found.route}\n  {found.failure}", flush=True)
+    minutes = (time.monotonic() - start) / 60
+    print(
+        f"{session.examples} programs, {len(session.found)} failures, {session.examples / minutes:.0f} per minute"
+    )
+    for reason, times in session.refusals.most_common(40):
+        print(f"refused {times} times: {reason[:200]}")
     never = [name for name in OPERATORS if not session.operators[name.rpartition(".")[2]]]
     print(f"never drawn: {', '.join(never) or 'none'}")
     return bool(session.found)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
 import onnx
-from hypothesis import strategies as st
 from onnx import helper
 
 from mlopt.compare import is_floating
@@ -52,8 +52,8 @@ class Unfit(Exception):
 class Builder:
     """Appends nodes to a program. What doesn't fit raises `Unfit`, what has no right value `NoValue`."""
 
-    def __init__(self, draw: st.DrawFn, opset: int):
-        self.draw = draw
+    def __init__(self, rng: Random, opset: int):
+        self.rng = rng
         self.opset = opset
         self.program = Program(opset)
         self.values: list[Value] = []
@@ -63,13 +63,13 @@ class Builder:
     # Choices
 
     def integer(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+        return self.rng.randint(low, high)
 
     def choice(self, options: Sequence[T]) -> T:
-        return self.draw(st.sampled_from(options))
+        return self.rng.choice(options)
 
     def flag(self) -> bool:
-        return self.draw(st.booleans())
+        return self.rng.random() < 0.5
 
     def rarely(self) -> bool:
         return self.integer(0, 7) == 7
@@ -89,10 +89,6 @@ class Builder:
         shape = tuple(self.size(least=least) for _ in range(rank))
         return shape if math.prod(shape) <= MAX_ELEMENTS else tuple(min(size, 5) for size in shape)
 
-    def one_of(self, low: int, high: int) -> int:
-        """A number from a range, for a rank, a count or a size."""
-        return self.integer(low, high)
-
     def axis(self, rank: int) -> int:
         """An axis, in half of the cases counted from the end."""
         if rank == 0:
@@ -102,10 +98,10 @@ class Builder:
 
     def draw_axes(self, rank: int, count: int) -> list[int]:
         """Different axes, counted from the front."""
-        return self.draw(st.lists(st.integers(0, rank - 1), min_size=count, max_size=count, unique=True))
+        return self.rng.sample(range(rank), count)
 
     def permutation(self, count: int) -> list[int]:
-        return self.draw(st.permutations(range(count)))
+        return self.rng.sample(range(count), count)
 
     # Operands
 
@@ -261,7 +257,7 @@ class Builder:
         given = [operand.name if operand is not None else "" for operand in operands]
         while given and not given[-1]:
             given.pop()
-        kept = {key: value for key, value in attributes.items() if value is not None}
+        kept = {key: value for key, value in attributes.items() if value is not None and value != []}
         node = helper.make_node(op_type, given, names, self.named("n"), domain=domain, **kept)
         return self.append(node, [*(o for o in operands if o is not None), *reads])
 

@@ -56,7 +56,7 @@ def load(path: Path) -> tuple[Program, Route]:
         stored = dict(file)
     about = json.loads(str(stored.pop("route")))
     types = about.pop("types")
-    route = Route(tuple(about["graph"]), tuple(about["kernel"]), about["memory"], about["export"])
+    route = Route(tuple(about["graph"]), tuple(about["kernel"]), about["memory"], about["export"], about["poison"])
 
     def value(name: str, kind: str) -> Value:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(types[name]))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as with_seed
-from hypothesis import strategies as st
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
 
 from tests.fuzz.builder import Builder
 from tests.fuzz.levels import GRAPH_PASSES, KERNEL_PASSES, MEMORY, Failure, Refused, Route, check, standard_routes
@@ -20,40 +17,39 @@ OPSETS = (13, 17, 18, 19, 20, 21, 22, 23, 24)
 MOST_NODES = 7
 
 
-@st.composite
-def programs(draw: st.DrawFn, names: Sequence[str] | None = None, *, most: int = MOST_NODES) -> Program:
+def random_program(rng: Random, names: Sequence[str] | None = None, *, most: int = MOST_NODES) -> Program:
     """A program of up to `most` operators. With `names`, at least half of them are of these."""
-    builder = Builder(draw, draw(st.sampled_from(OPSETS)))
+    builder = Builder(rng, rng.choice(OPSETS))
     focus = [OPERATORS[name] for name in names or OPERATORS]
     everything = list(OPERATORS.values())
-    for position in range(draw(st.integers(1, most))):
-        table = focus if position % 2 == 0 or names is None or draw(st.booleans()) else everything
-        operator = draw(st.sampled_from(table))
+    for position in range(rng.randint(1, most)):
+        operator = rng.choice(focus if position % 2 == 0 or names is None or rng.random() < 0.5 else everything)
         if operator.since <= builder.opset <= operator.until:
             builder.attempt(operator)
     program = builder.program
     made = [value for step in program.steps for value in step.results]
     used = {operand for step in program.steps for operand in step.operands}
-    also = [value for value in made if value in used and draw(st.integers(0, 3)) == 0]
+    also = [value for value in made if value in used and rng.random() < 0.2]
     program.outputs = [value for value in made if value not in used or value in also]
-    if program.outputs and draw(st.integers(0, 7)) == 0:
-        leaves = [value for value in program.leaves() if not value.structural]
-        if leaves:
-            program.outputs.append(draw(st.sampled_from(leaves)))
+    leaves = [value for value in program.leaves() if not value.structural]
+    if program.outputs and leaves and rng.random() < 0.1:
+        program.outputs.append(rng.choice(leaves))
     return program
 
 
-@st.composite
-def routes(draw: st.DrawFn) -> Route:
+def random_route(rng: Random) -> Route:
     """A pipeline, a pass alone, or passes in a random order."""
     known = standard_routes()
-    if draw(st.integers(0, 2)):
-        return draw(st.sampled_from([*known.values(), known["O2"], known["O2"], known["O1"]]))
+    poison = rng.random() < 0.5
+    if rng.random() < 0.7:
+        chosen = rng.choice([*known.values(), known["O2"], known["O2"], known["O1"]])
+        return replace(chosen, poison=poison, export=chosen.export and rng.random() < 0.5)
     return Route(
-        tuple(draw(st.lists(st.sampled_from(GRAPH_PASSES), max_size=5))),
-        tuple(draw(st.lists(st.sampled_from(KERNEL_PASSES), max_size=4))),
-        draw(st.sampled_from(MEMORY)),
-        draw(st.booleans()),
+        tuple(rng.choices(GRAPH_PASSES, k=rng.randint(0, 5))),
+        tuple(rng.choices(KERNEL_PASSES, k=rng.randint(0, 4))),
+        rng.choice(MEMORY),
+        rng.random() < 0.3,
+        poison,
     )
 
 
@@ -93,43 +89,25 @@ def check_supported(program: Program, route: Route, session: Session | None = No
 
 def search(
     session: Session,
+    seeds: Iterable[int],
     *,
-    seed: int,
-    examples: int,
     names: Sequence[str] | None = None,
     most: int = MOST_NODES,
-    stop: Callable[[], bool] = lambda: False,
-    report: Callable[[Found], None] = lambda found: None,
-    route: st.SearchStrategy[Route] | None = None,
-) -> Session:
-    """Check `examples` programs, the same ones for the same seed. Failures that look alike are reduced once."""
-
-    @with_seed(seed)
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(programs(names, most=most), route or routes())
-    def run(program: Program, chosen: Route) -> None:
-        if stop():
-            return
+    route: Route | None = None,
+) -> Iterator[Found]:
+    """Check one program per seed. Failures that look alike are reduced, and given, once."""
+    for seed in seeds:
+        rng = Random(seed)
+        program = random_program(rng, names, most=most)
+        chosen = route or random_route(rng)
         session.examples += 1
         session.empty += not program.steps
         session.operators.update(program.operators)
         program, failure = check_supported(program, chosen, session)
-        if failure is None:
-            return
-        key = (failure.stage, failure.kind)
-        if key in session.found:
-            return
+        if failure is None or (failure.stage, failure.kind) in session.found:
+            continue
+        session.found[failure.stage, failure.kind] = Found(program, chosen, failure, seed)
         program, chosen, failure = reduce(program, chosen, failure)
-        key = (failure.stage, failure.kind)
-        if key not in session.found:
-            session.found[key] = Found(program, chosen, failure, seed)
-            report(session.found[key])
-
-    run()
-    return session
+        found = Found(program, chosen, failure, seed)
+        session.found[failure.stage, failure.kind] = found
+        yield found

@@ -208,7 +208,7 @@ def gather_nd(b: Builder, name: str) -> object:
 
 
 def _reduction(b: Builder, x: Value) -> str | None:
-    options: tuple[str | None, ...] = (None, "none")
+    options: tuple[str | None, ...] = (None, "none") if b.opset >= 16 else (None,)
     if b.opset >= 16 and x.dtype != BOOL:
         options = (*options, "add", "mul")
     if b.opset >= 18 and x.dtype != BOOL:
