@@ -49,8 +49,8 @@ def load_config(path: Path, options: CompileOptions) -> CompileOptions:
     """`options` with what the JSON or TOML file at `path` sets.
 
     Keys: `dims`, `poison`, `validate`, `bisect`, `optimize`, `disable_pass`, and the table `optimization` with the
-    switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`. Raises `InputError` for a missing or malformed file
-    and for an unknown key or value.
+    switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`. Raises `InputError` for a missing or
+    malformed file and for an unknown key or value.
     """
     return apply_config(read_config(path), options, path)
 

@@ -45,7 +45,7 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"optimisation": {}}', "unknown key 'optimisation', expected one of dims, disable_pass"),
+        ('{"optimisation": {}}', "unknown key 'optimisation', expected one of bisect, dims, disable_pass"),
         (
             '{"optimization": {"enable_fuse": true}}',
             "unknown key 'optimization.enable_fuse', expected one of enable_fusion",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.ir.rewrite_limit import Rewrite, limited_rewrites
-from mlopt.validation.evaluation import Array, Outputs
-from mlopt.validation.trial import Suspect, judge, run_quietly
+from mlopt.validation.trial import Sample, Suspect, judge, run_quietly
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,34 +18,31 @@ class Blame:
     total: int
 
 
-def find_blame(
-    suspect: Suspect, before: ModuleOp, inputs: Mapping[str, Mapping[str, Array]], want: Outputs
-) -> Blame:
-    """The first rewrite after which the functions compute something else than `want`.
+def find_blame(suspect: Suspect, before: ModuleOp, sample: Sample) -> Blame:
+    """The rewrite that makes the function compute something else than it should.
 
     Runs the pass about `log2(rewrites)` times on copies of `before`.
     """
-    _, total, _ = _run(suspect, before, inputs, want, None)
-    wrong, _, _ = _run(suspect, before, inputs, want, 0)
+    _, total, _ = _run(suspect, before, sample, None)
+    wrong, _, _ = _run(suspect, before, sample, 0)
     if wrong or total == 0:
         return Blame(None, total)
     right, faulty = 0, total
     while faulty - right > 1:
         middle = (right + faulty) // 2
-        wrong, _, _ = _run(suspect, before, inputs, want, middle)
+        wrong, _, _ = _run(suspect, before, sample, middle)
         if wrong:
             faulty = middle
         else:
             right = middle
-    _, _, last = _run(suspect, before, inputs, want, faulty)
+    _, _, last = _run(suspect, before, sample, faulty)
     return Blame(last, total)
 
 
 def _run(
     suspect: Suspect,
     before: ModuleOp,
-    inputs: Mapping[str, Mapping[str, Array]],
-    want: Outputs,
+    sample: Sample,
     limit: int | None,
 ) -> tuple[bool, int, Rewrite | None]:
     """Whether so many rewrites do harm, how many were done, and the last of them."""
@@ -57,4 +52,4 @@ def _run(
             run_quietly(suspect, after)
         except Exception:  # half a pass may leave what the other half trips over
             return True, counter.count, counter.last
-    return judge(suspect, after, inputs, want).difference is not None, counter.count, counter.last
+    return judge(suspect, after, [sample])[0].difference is not None, counter.count, counter.last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,7 +12,7 @@ from xdsl.ir import Attribute
 
 from mlopt.compare import Comparison, compare, is_floating
 from mlopt.ir.dtypes import to_numpy_dtype
-from mlopt.validation.evaluation import Outputs
+from mlopt.validation.evaluation import Array
 
 DEFAULT_TOLERANCE = 1e-4
 """Allowed difference, as a part of the largest number in the output."""
@@ -22,7 +23,7 @@ ROUNDINGS = 4
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An output that is not what it was.
+    """An output of a function that is not what it was.
 
     `error` is the largest difference as a part of the largest number, infinite where types, shapes or the places of
     NaN differ. `reason` says it in words.
@@ -43,26 +44,24 @@ class Verdict:
 
     difference: Difference | None
     largest_error: float
-    outputs: Outputs
+    outputs: Mapping[str, Array]
 
 
-def compare_outputs(after: Outputs, before: Outputs, tolerance: float) -> Verdict:
-    """Compare what functions compute after a pass with what they did before it."""
+def compare_outputs(
+    function: str, after: Mapping[str, Array], before: Mapping[str, Array], tolerance: float
+) -> Verdict:
+    """Compare what a function computes after a pass with what it did before it."""
+    if after.keys() != before.keys():
+        names = ", ".join(after) or "none"
+        reason = f"is missing or not alone: the outputs are {names}, expected {', '.join(before) or 'none'}"
+        return Verdict(Difference(function, next(iter(before), ""), float("inf"), reason), 0.0, after)
     largest = 0.0
-    for function, wanted in before.items():
-        if function not in after:
-            continue  # a pass may erase a function that nothing calls
-        found = after[function]
-        if found.keys() != wanted.keys():
-            names = ", ".join(found) or "none"
-            reason = f"has the outputs {names}, expected {', '.join(wanted) or 'none'}"
-            return Verdict(Difference(function, next(iter(wanted), ""), float("inf"), reason), largest, after)
-        for name, want in wanted.items():
-            comparison = compare_output(name, found[name], want, tolerance)
-            if comparison.reason is not None:
-                difference = Difference(function, name, comparison.max_rel_error, comparison.reason)
-                return Verdict(difference, largest, after)
-            largest = max(largest, comparison.max_rel_error)
+    for name, want in before.items():
+        comparison = compare_output(name, after[name], want, tolerance)
+        if comparison.reason is not None:
+            difference = Difference(function, name, comparison.max_rel_error, comparison.reason)
+            return Verdict(difference, largest, after)
+        largest = max(largest, comparison.max_rel_error)
     return Verdict(None, largest, after)
 
 

@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,12 +29,6 @@ from mlopt.save import used_weights
 from mlopt.weights import WeightStore
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-Outputs = dict[str, dict[str, Array]]
-"""Function → output → array."""
-
-Inputs = Mapping[str, Mapping[str, Array]]
-"""Function → input → array."""
 
 
 def functions_of(module: ModuleOp) -> list[FuncOp]:
@@ -65,32 +61,50 @@ def require_evaluable(module: ModuleOp, weights: WeightStore) -> None:
         raise InputError(f"expected {expected}, found none", place=place_of_op(module))
 
 
-def evaluate(module: ModuleOp, inputs: Inputs, weights: WeightStore, *, reuse: bool = True) -> Outputs:
-    """The outputs of each function that `inputs` names. Raises what the evaluators raise.
+@dataclass
+class Evaluator:
+    """Evaluates the functions of a module; what the engine needs for that is made once, when first asked for.
 
     Without `reuse`, buffers that have no place in an arena get memory of their own.
     """
-    match level(module):
-        case "graph":
-            return {
-                func.sym_name.data: evaluate_graph(func, inputs[func.sym_name.data], weights)
-                for func in functions_of(module)
-                if func.sym_name.data in inputs
-            }
-        case "kernel":
-            return {
-                func.sym_name.data: evaluate_kernel(func, inputs[func.sym_name.data], weights)
-                for func in functions_of(module)
-                if func.sym_name.data in inputs
-            }
-        case "memref":
-            planned = is_planned(module)
-            if reuse and not planned:
-                module = _planned(module)
-                planned = is_planned(module)
-            executable = Executable(module, weights, poison=planned)
-            out = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in executable.outputs}
-            return {"main": executable.run(inputs["main"], out)} if "main" in inputs else {}
+
+    module: ModuleOp
+    weights: WeightStore
+    reuse: bool = True
+
+    def run(self, function: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of a function by name. Raises what the evaluators raise; `LookupError` if it is not there."""
+        match self.level:
+            case "graph":
+                return evaluate_graph(self._function(function), inputs, self.weights)
+            case "kernel":
+                return evaluate_kernel(self._function(function), inputs, self.weights)
+            case "memref":
+                executable = self._executable
+                out = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in executable.outputs}
+                return executable.run(inputs, out)
+
+    @cached_property
+    def level(self) -> Level:
+        """The level of the module."""
+        return level(self.module)
+
+    @cached_property
+    def _functions(self) -> dict[str, FuncOp]:
+        return {func.sym_name.data: func for func in functions_of(self.module)}
+
+    def _function(self, name: str) -> FuncOp:
+        if name not in self._functions:
+            raise LookupError(f"there is no function '@{name}'")
+        return self._functions[name]
+
+    @cached_property
+    def _executable(self) -> Executable:
+        self._function("main")
+        module = self.module
+        if self.reuse and not is_planned(module):
+            module = _planned(module)
+        return Executable(module, self.weights, poison=is_planned(module))
 
 
 def _planned(module: ModuleOp) -> ModuleOp:

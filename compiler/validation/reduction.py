@@ -26,7 +26,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from mlopt.diagnostics import MloptError, Place
 from mlopt.interface import argument_attributes, result_attributes
 from mlopt.ir.locations import place_of_op
-from mlopt.validation.evaluation import Array, evaluate, level
+from mlopt.validation.evaluation import Array, Evaluator, level
 from mlopt.validation.seeding import function_inputs
 from mlopt.validation.trial import Suspect, try_on
 
@@ -238,7 +238,7 @@ def _values(case: Case, wanted: Mapping[str, SSAValue]) -> dict[str, Array]:
     names: dict[SSAValue, str] = {each.argument: each.name for each in function_inputs(case.func)}
     inputs = {names[value]: case.inputs[names[value]] for value in outside}
     module = _module(case, live, outside, results, {**names, **{v: name for name, v in wanted.items()}})
-    return evaluate(module, {case.function: inputs}, case.suspect.ctx.weights)[case.function]
+    return Evaluator(module, case.suspect.ctx.weights).run(case.function, inputs)
 
 
 def _module(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from mlopt.compilation import is_planned
 from mlopt.diagnostics import MloptError
 from mlopt.ir.context import CompilerContext
 from mlopt.passmanager.base import Pass
 from mlopt.validation.comparing import Difference, Verdict, compare_outputs
-from mlopt.validation.evaluation import Array, Outputs, evaluate, level
+from mlopt.validation.evaluation import Array, Evaluator
 
 Path = tuple[int, ...]
 """Where an operation is in a module: which of the operations in the only block of each one around it."""
@@ -77,49 +78,56 @@ class ReportMark:
         ctx.statistics = Counter(self._statistics)
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Inputs of a function, and the outputs that it must have for them."""
+
+    function: str
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+
 def try_on(suspect: Suspect, before: ModuleOp, function: str, inputs: Mapping[str, Array]) -> Verdict | None:
     """Whether the pass changes what a function of `before` computes; None if that can't be told. `before` stays."""
-    given = {function: inputs}
     try:
-        want = evaluate(before, given, suspect.ctx.weights)
+        outputs = Evaluator(before, suspect.ctx.weights).run(function, inputs)
         after = before.clone()
         run_quietly(suspect, after)
     except Exception:  # whatever a pass, or an evaluation, raises on a module cut to pieces
         return None
-    return judge(suspect, after, given, want)
+    return judge(suspect, after, [Sample(function, inputs, outputs)])[0]
 
 
-def judge(
-    suspect: Suspect, after: ModuleOp, inputs: Mapping[str, Mapping[str, Array]], want: Outputs
-) -> Verdict:
-    """Compare what a module computes after a pass with what it should.
+def judge(suspect: Suspect, after: ModuleOp, samples: Sequence[Sample]) -> list[Verdict]:
+    """Compare what a module computes after a pass with what it should; the last verdict may be a difference.
 
-    Buffers of a memref-level module are placed in memory to save memory: if the outputs differ, that is not held
-    against the pass before they differ without.
+    Buffers of a memref-level module are placed in an arena to save memory: a difference counts only if it is there
+    without, too.
     """
-    verdict = _judge_once(suspect, after, inputs, want, reuse=True)
-    if verdict.difference is not None and level(after) == "memref":
-        return _judge_once(suspect, after, inputs, want, reuse=False)
-    return verdict
+    verdicts: list[Verdict] = []
+    evaluators = [Evaluator(after, suspect.ctx.weights)]
+    if evaluators[0].level == "memref" and not is_planned(after):
+        evaluators.append(Evaluator(after, suspect.ctx.weights, reuse=False))
+    for sample in samples:
+        for evaluator in evaluators:
+            verdict = _judge_once(suspect, evaluator, sample)
+            if verdict.difference is None:
+                break
+        verdicts.append(verdict)
+        if verdict.difference is not None:
+            break
+    return verdicts
 
 
-def _judge_once(
-    suspect: Suspect,
-    after: ModuleOp,
-    inputs: Mapping[str, Mapping[str, Array]],
-    want: Outputs,
-    *,
-    reuse: bool,
-) -> Verdict:
+def _judge_once(suspect: Suspect, evaluator: Evaluator, sample: Sample) -> Verdict:
     try:
-        found = evaluate(after, inputs, suspect.ctx.weights, reuse=reuse)
+        found = evaluator.run(sample.function, sample.inputs)
     except MloptError as error:
-        return _failed(want, f"can't be computed any more: {error}")
+        return _failed(sample, f"can't be computed any more: {error}")
     except Exception as error:  # an evaluator trips over IR that should not be
-        return _failed(want, f"can't be computed any more: {type(error).__name__}: {error}")
-    return compare_outputs(found, want, suspect.tolerance)
+        return _failed(sample, f"can't be computed any more: {type(error).__name__}: {error}")
+    return compare_outputs(sample.function, found, sample.outputs, suspect.tolerance)
 
 
-def _failed(want: Outputs, reason: str) -> Verdict:
-    function, outputs = next(iter(want.items()))
-    return Verdict(Difference(function, next(iter(outputs), ""), float("inf"), reason), 0.0, {})
+def _failed(sample: Sample, reason: str) -> Verdict:
+    return Verdict(Difference(sample.function, next(iter(sample.outputs), ""), float("inf"), reason), 0.0, {})

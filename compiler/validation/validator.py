@@ -24,20 +24,17 @@ from mlopt.ir.dtypes import typed_array
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.instrumentation import Instrumentation
 from mlopt.validation.bisection import Blame, find_blame
-from mlopt.validation.comparing import Difference, Verdict, default_tolerance
+from mlopt.validation.comparing import Difference, default_tolerance
 from mlopt.validation.evaluation import (
     Array,
-    Inputs,
-    Outputs,
-    evaluate,
+    Evaluator,
     functions_of,
-    level,
     require_evaluable,
 )
 from mlopt.validation.reduction import reduce_case
 from mlopt.validation.reproducer import write_reproducer
 from mlopt.validation.seeding import function_inputs, seeded_inputs
-from mlopt.validation.trial import ReportMark, Suspect, at_path, judge, path_of
+from mlopt.validation.trial import ReportMark, Sample, Suspect, at_path, judge, path_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +75,19 @@ class Rejection:
 
 
 @dataclass
-class _Sample:
+class _Known:
     """Inputs of a function, and its outputs for them as of the last change accepted (None: not known)."""
 
     function: str
     origin: str
     inputs: Mapping[str, Array]
-    outputs: dict[str, Array] | None = None
+    outputs: Mapping[str, Array] | None = None
 
     @property
-    def given(self) -> Inputs:
-        """The inputs as evaluators take them."""
-        return {self.function: self.inputs}
-
-    @property
-    def wanted(self) -> Outputs:
-        """The outputs as they must be."""
+    def sample(self) -> Sample:
+        """What must stay as it is."""
         assert self.outputs is not None
-        return {self.function: self.outputs}
+        return Sample(self.function, self.inputs, self.outputs)
 
 
 @dataclass
@@ -108,7 +100,7 @@ class Validator(Instrumentation):
     rejections: list[Rejection] = field(default_factory=list[Rejection])
     _snapshot: ModuleOp | None = None
     _mark: ReportMark | None = None
-    _samples: dict[tuple[str, str], _Sample] = field(default_factory=dict[tuple[str, str], _Sample])
+    _known: dict[tuple[str, str], _Known] = field(default_factory=dict[tuple[str, str], _Known])
     _said: set[str] = field(default_factory=set[str])
 
     def before_pass(self, pass_: Pass, op: Operation) -> None:
@@ -130,9 +122,9 @@ class Validator(Instrumentation):
         found = self._compare(suspect, module, samples)
         if found is None:
             return True
-        sample, difference = found
+        known, difference = found
         self._mark.rewind(self.ctx)
-        self._reject(suspect, before, sample, difference)
+        self._reject(suspect, before, known, difference)
         _restore(op, at_path(before, suspect.path))
         return False
 
@@ -168,53 +160,54 @@ class Validator(Instrumentation):
 
     # What functions compute
 
-    def _baseline(self, before: ModuleOp, op: Operation) -> list[_Sample]:
+    def _baseline(self, before: ModuleOp, op: Operation) -> list[_Known]:
         """The samples that a change of `op` is judged by, with what functions computed before it."""
         try:
             require_evaluable(before, self.ctx.weights)
         except MloptError as error:
             self._say_once(error.message, error.place)
             return []
-        known: list[_Sample] = []
+        evaluator = Evaluator(before, self.ctx.weights)
+        known: list[_Known] = []
         for func in functions_of(before):
-            if isinstance(op, FuncOp) and op.sym_name != func.sym_name and level(before) != "memref":
+            if isinstance(op, FuncOp) and op.sym_name != func.sym_name and evaluator.level != "memref":
                 continue
-            known += [sample for sample in self._samples_of(func) if self._evaluate(sample, before)]
+            known += [each for each in self._samples_of(func) if self._evaluate(each, evaluator)]
         return known
 
-    def _samples_of(self, func: FuncOp) -> list[_Sample]:
+    def _samples_of(self, func: FuncOp) -> list[_Known]:
         name = func.sym_name.data
         origins = ["seeded"] if name != "main" or self.options.inputs is None else ["seeded", "given"]
         try:
             for origin in origins:
-                if (name, origin) not in self._samples:
+                if (name, origin) not in self._known:
                     inputs = seeded_inputs(func) if origin == "seeded" else self._given(func)
-                    self._samples[name, origin] = _Sample(name, origin, inputs)
+                    self._known[name, origin] = _Known(name, origin, inputs)
         except MloptError as error:
             self._say_once(f"function '@{name}': {error.message}", error.place)
             return []
-        return [self._samples[name, origin] for origin in origins]
+        return [self._known[name, origin] for origin in origins]
 
     def _given(self, func: FuncOp) -> dict[str, Array]:
         given = self.options.inputs or {}
         known = {each.name: each for each in function_inputs(func)}
         return {name: typed_array(given[name], known[name].dtype) for name in known if name in given}
 
-    def _evaluate(self, sample: _Sample, module: ModuleOp) -> bool:
-        """Make sure that a sample's outputs are known; returns whether they are."""
-        if sample.outputs is None:
+    def _evaluate(self, known: _Known, evaluator: Evaluator) -> bool:
+        """Make sure that the outputs are known; returns whether they are."""
+        if known.outputs is None:
             try:
-                sample.outputs = evaluate(module, sample.given, self.ctx.weights)[sample.function]
+                known.outputs = evaluator.run(known.function, known.inputs)
             except MloptError as error:
-                what = f"function '@{sample.function}' on {sample.origin} inputs: {error.message}"
+                what = f"function '@{known.function}' on {known.origin} inputs: {error.message}"
                 self._say_once(what, error.place)
-        return sample.outputs is not None
+        return known.outputs is not None
 
     # After a pass
 
     def _compare(
-        self, suspect: Suspect, after: ModuleOp, samples: Sequence[_Sample]
-    ) -> tuple[_Sample, Difference] | None:
+        self, suspect: Suspect, after: ModuleOp, samples: Sequence[_Known]
+    ) -> tuple[_Known, Difference] | None:
         """The first sample that shows a difference, and the difference.
 
         None if there is none: then what the samples' outputs are compared with next is what they are now.
@@ -223,27 +216,25 @@ class Validator(Instrumentation):
             require_evaluable(after, self.ctx.weights)
         except MloptError as error:
             self._say_once(f"what pass '{suspect.pass_.name}' left: {error.message}", error.place)
-            self._samples.clear()
+            self._known.clear()
             return None
-        verdicts: list[Verdict] = []
-        for sample in samples:
-            verdict = judge(suspect, after, sample.given, sample.wanted)
+        verdicts = judge(suspect, after, [known.sample for known in samples])
+        for known, verdict in zip(samples, verdicts, strict=False):
             if verdict.difference is not None:
-                return sample, verdict.difference
-            verdicts.append(verdict)
-        for sample, verdict in zip(samples, verdicts, strict=True):
-            sample.outputs = verdict.outputs.get(sample.function)
+                return known, verdict.difference
+        for known, verdict in zip(samples, verdicts, strict=True):
+            known.outputs = verdict.outputs
         if samples:
             largest = max(verdict.largest_error for verdict in verdicts)
             self.validated.append(ValidatedPass(suspect.pass_.name, largest))
         return None
 
-    def _reject(self, suspect: Suspect, before: ModuleOp, sample: _Sample, difference: Difference) -> None:
+    def _reject(self, suspect: Suspect, before: ModuleOp, known: _Known, difference: Difference) -> None:
         """Find out what there is to know about a change that is not accepted, and report it."""
         blame = None
         if self.options.bisect:
-            blame = find_blame(suspect, before, sample.given, sample.wanted)
-        case = reduce_case(suspect, before, sample.function, sample.inputs, difference.output)
+            blame = find_blame(suspect, before, known.sample)
+        case = reduce_case(suspect, before, known.function, known.inputs, difference.output)
         name = suspect.pass_.name
         notes: list[Diagnostic] = []
         if blame is not None:
@@ -257,7 +248,7 @@ class Validator(Instrumentation):
             notes.append(Diagnostic(Severity.NOTE, f"no reproducer was written: {error}"))
         message = (
             f"pass '{name}' changes the answer: output '{difference.output}' of '@{difference.function}' "
-            f"{difference.reason} (on {sample.origin} inputs); its change is undone"
+            f"{difference.reason} (on {known.origin} inputs); its change is undone"
         )
         place = case.place
         if blame is not None and blame.rewrite is not None and blame.rewrite.place != Place():
