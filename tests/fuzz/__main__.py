@@ -10,16 +10,12 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 from tests.fuzz.corpus import load, save
 from tests.fuzz.operators import OPERATORS
-from tests.fuzz.search import Session, check_supported, search
-
-PROGRESS = 100
-"""Programs between two lines that say how far it is."""
+from tests.fuzz.search import Found, Session, check_supported
+from tests.fuzz.workers import search_in_children
 
 
 def main() -> int:
@@ -34,42 +30,30 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.disable(logging.ERROR)
     if arguments.replay is not None:
-        program, route = load(arguments.replay)
-        _, failure = check_supported(program, route)
+        _, failure = check_supported(*load(arguments.replay))
         print(failure or "passes")
         return failure is not None
     unknown = [name for name in arguments.operator or () if name not in OPERATORS]
     if unknown:
         parser.error(f"unknown operator {unknown[0]}, expected one of {', '.join(OPERATORS)}")
-    session, start = Session(), time.monotonic()
+    session, start, findings = Session(), time.monotonic(), 0
     end = start + 60 * arguments.minutes
-
-    def seeds() -> Iterator[int]:
-        for seed in count(arguments.seed):
-            if time.monotonic() > end or session.examples >= arguments.examples:
-                return
-            if session.examples and session.examples % PROGRESS == 0:
-                minutes = (time.monotonic() - start) / 60
-                rate = session.examples / minutes
-                print(
-                    f"{session.examples} programs ({session.empty} empty), {len(session.found)} failures, "
-                    f"{rate:.0f} per minute, at seed {seed}",
-                    flush=True,
-                )
-            yield seed
-
-    for number, found in enumerate(search(session, seeds(), names=arguments.operator)):
-        path = save(found, arguments.out, number)
-        print(f"\n{path} (seed {found.seed}) on {found.route}\n  {found.failure}", flush=True)
-    minutes = (time.monotonic() - start) / 60
-    print(
-        f"{session.examples} programs, {len(session.found)} failures, {session.examples / minutes:.0f} per minute"
-    )
+    for result in search_in_children(session, arguments.seed, end, arguments.examples, arguments.operator):
+        rate = 60 * session.examples / (time.monotonic() - start)
+        print(f"[{session.examples} programs, {rate:.0f} per minute, {findings} failures]")
+        if isinstance(result, Found):
+            path = save(result, arguments.out, findings)
+            findings += 1
+            print(f"{path} (seed {result.seed}) on {result.route}\n  {result.failure}\n", flush=True)
+        else:
+            print(f"{result}\n", flush=True)
+    rate = 60 * session.examples / (time.monotonic() - start)
+    print(f"{session.examples} programs ({session.empty} empty), {rate:.0f} per minute, {findings} failures")
     for reason, times in session.refusals.most_common(40):
         print(f"refused {times} times: {reason[:200]}")
     never = [name for name in OPERATORS if not session.operators[name.rpartition(".")[2]]]
     print(f"never drawn: {', '.join(never) or 'none'}")
-    return bool(session.found)
+    return bool(findings)
 
 
 if __name__ == "__main__":

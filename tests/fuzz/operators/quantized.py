@@ -130,7 +130,7 @@ def quantized_convolution(b: Builder, name: str) -> object:
 
 @operator("QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearConcat QLinearSoftmax QLinearWhere", domain=MICROSOFT)
 def quantized_elementwise(b: Builder, name: str) -> object:
-    x = b.tensor(BYTES, (1, 4))
+    x = b.tensor(BYTES, (1, 4), least=1)
     side, out = _side(b, x.dtype), _side(b, x.dtype)
     match name:
         case "QLinearAdd" | "QLinearMul":
