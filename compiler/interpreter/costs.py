@@ -26,6 +26,8 @@ EINSUM = 5000.0
 
 _MATRIX = 100.0
 _MULTIPLY_ADD = 1 / 60
+_ACROSS = 1.7
+_SMALL_ACROSS = 1200
 _OPERAND = 0.08
 _SHORTEST_RUN = 5.0
 _UFUNC_RUN = 15.0
@@ -52,6 +54,13 @@ def products(matrices: int, rows: int, inner: int, columns: int) -> float:
     elements = rows * inner + inner * columns + rows * columns
     work = max(rows * inner * columns * _MULTIPLY_ADD, elements * _OPERAND)
     return matrices * (_MATRIX + work)
+
+
+def lies_across(left: View, right: View, out: View) -> bool:
+    """Whether both factors have the inner dimension innermost, and BLAS must pack them, which takes its time."""
+    along = left.strides[-1] == left.itemsize and right.strides[-2] == right.itemsize
+    flat = left.shape[-1] == 1 or out.shape[-1] == 1 or out.shape[-2] == 1
+    return along and not flat and math.prod(out.shape[-2:]) > _SMALL_ACROSS
 
 
 def step(elements: int, run: int, calls: int, *, spread: bool = False) -> float:
@@ -95,7 +104,8 @@ def _products(left: View, right: View, out: View) -> float:
     inner = left.shape[-1]
     if out.ndim < 2 or right.ndim < 2:
         return products(1, out.size, inner, 1)
-    return products(math.prod(out.shape[:-2]), out.shape[-2], inner, out.shape[-1])
+    time = products(math.prod(out.shape[:-2]), out.shape[-2], inner, out.shape[-1])
+    return time * _ACROSS if lies_across(left, right, out) else time
 
 
 def _broadcast_strides(view: View, rank: int) -> tuple[int, ...]:

@@ -516,8 +516,8 @@ def _compare_floats(b: NodeBuilder, predicate: int, x: Ref, y: Ref) -> Ref:
         return different if predicate == _ONE else b.apply(np.logical_not, different)
     if predicate in (_ORD, _UNO):
         functions = (np.equal, np.logical_and) if predicate == _ORD else (np.not_equal, np.logical_or)
-        own = [b.apply(functions[0], ref, ref, dtype=BOOL) for ref in (x, y)]
-        return b.apply(functions[1], *own)
+        own = [b.apply(functions[0], ref, ref, dtype=BOOL) for ref in ((x,) if x == y else (x, y))]
+        return b.apply(functions[1], *own) if len(own) > 1 else own[0]
     return b.constant(predicate != _FALSE, BOOL)
 
 

@@ -7,11 +7,11 @@ thread anyway are made in pieces of that size, which also spares it to pack the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from mlopt.interpreter.costs import lies_across
 from mlopt.interpreter.plan import PlanBuilder
 from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import View
@@ -23,10 +23,7 @@ SHARED_FROM = 8_000_000
 """From here on a second thread saves more than waiting for it costs now and then (4 ms, once in a hundred)."""
 
 _ONE_THREAD_ACROSS = 1 << 19
-"""The same as `ONE_THREAD` where `lies_across`."""
-
-_SMALL_ACROSS = 1200
-"""Elements of a product up to which BLAS does not pack the factors where `lies_across`."""
+"""Multiplications up to which OpenBLAS takes one thread of a product that `lies_across`."""
 
 _LEAST_WORK = 60_000
 _LEAST_ROWS = 4
@@ -38,8 +35,8 @@ _ROWS = 16
 """Pieces with fewer rows are slow."""
 
 _COLUMNS = 64
-_COLUMNS_TURNED = 16
-"""Columns of pieces are multiples of this, for a left factor with rows along memory or across it."""
+_COLUMNS_ACROSS = 16
+"""Columns of pieces are multiples of this, where they lie along the right factor's memory or across it."""
 
 
 def emit_product(builder: PlanBuilder, scratch: Scratch, left: View, right: View, out: View) -> None:
@@ -49,26 +46,17 @@ def emit_product(builder: PlanBuilder, scratch: Scratch, left: View, right: View
     with scratch.frame():
         if _pays_turning(left, right, out) and left.nbytes <= scratch.room:
             left = _turned(builder, scratch, left)
-        if lies_across(left, right, out) or not ONE_THREAD < work <= SHARED_FROM:
+        limit = _ONE_THREAD_ACROSS if lies_across(left, right, out) else ONE_THREAD
+        if not limit < work <= SHARED_FROM:
             builder.call(np.matmul, left, right, out)
             return
-        for low, high in _cuts(out.shape[-1], _piece_columns(left, right, out)):
+        for low, high in _cuts(columns, _piece_columns(left, right, out, limit)):
             part = _slice(right, right.ndim - 1, low, high)
             held = _slice(out, out.ndim - 1, low, high)
-            pieces = -(-rows * (high - low) * inner // ONE_THREAD)
+            pieces = -(-rows * (high - low) * inner // limit)
             for first, last in _cuts(rows, -(-rows // pieces)):
                 some = _slice(left, left.ndim - 2, first, last)
                 builder.call(np.matmul, some, part, _slice(held, out.ndim - 2, first, last))
-
-
-def lies_across(left: View, right: View, out: View) -> bool:
-    """Whether both factors have the inner dimension innermost, and BLAS must pack them.
-
-    That takes twice as long as other small products do.
-    """
-    along = left.strides[-1] == left.itemsize and right.strides[-2] == right.itemsize
-    flat = left.shape[-1] == 1 or out.shape[-1] == 1 or out.shape[-2] == 1
-    return along and not flat and math.prod(out.shape[-2:]) > _SMALL_ACROSS
 
 
 def _pays_turning(left: View, right: View, out: View) -> bool:
@@ -94,19 +82,20 @@ def _turned(builder: PlanBuilder, scratch: Scratch, left: View) -> View:
     return copy.transposed(order)
 
 
-def _piece_columns(left: View, right: View, out: View) -> int:
+def _piece_columns(left: View, right: View, out: View, limit: int) -> int:
     """Columns of a piece, which is then cut into rows.
 
-    With both factors turned a piece has all rows, else as many columns as leave it enough rows.
+    A piece has all rows where the columns of the right factor lie across memory, else as many columns as leave it
+    enough of them.
     """
     rows, columns, inner = *out.shape[-2:], left.shape[-1]
-    if left.strides[-1] != left.itemsize and right.strides[-2] == right.itemsize:
-        pieces = -(-rows * columns * inner // ONE_THREAD)
-        return _rounded_up(-(-columns // pieces), _COLUMNS_TURNED)
+    if right.strides[-2] == right.itemsize:
+        pieces = -(-rows * columns * inner // limit)
+        return _rounded_up(-(-columns // pieces), _COLUMNS_ACROSS)
     parts = 1
     while True:
         cut = _rounded_up(-(-columns // parts), _COLUMNS)
-        pieces = -(-rows * cut * inner // ONE_THREAD)
+        pieces = -(-rows * cut * inner // limit)
         if cut == _COLUMNS or -(-rows // pieces) >= min(rows, _ROWS):
             return cut
         parts += 1

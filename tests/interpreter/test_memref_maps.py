@@ -188,6 +188,15 @@ def test_float_comparisons_by_python(predicate: str, holds: object) -> None:
     np.testing.assert_array_equal(got, right)
 
 
+@pytest.mark.parametrize(("predicate", "nan"), [("uno", True), ("ord", False)])
+def test_a_value_is_compared_with_itself_once(predicate: str, nan: bool) -> None:
+    text = binary(f"arith.cmpf {predicate}, %i0, %i0 : f32", "f32", 2, "i1")
+    x = np.float32([np.nan, 1])
+    executable = load(text)
+    assert executable.steps == 1
+    np.testing.assert_array_equal(executable.run({"x": x, "w": x})["y"], [nan, not nan])
+
+
 @pytest.mark.parametrize("kind", ["i8", "i1"])
 @pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
 def test_integer_comparisons_by_python(predicate: str, kind: str) -> None:
