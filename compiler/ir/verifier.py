@@ -133,7 +133,7 @@ class _Verifier:
                 f"'{parent.name}' op expects a terminator at the end of each block, but found an empty block",
                 place=place_of_op(parent),
             )
-        if not _has_trait(type(last), IsTerminator):
+        if not isinstance(last, UnregisteredOp) and not _has_trait(type(last), IsTerminator):
             raise VerifyFailure(
                 f"'{last.name}' op ends a block of '{parent.name}' but is no terminator",
                 place=place_of_op(last),
@@ -191,8 +191,8 @@ def op_is_isolated(op: Operation) -> bool:
 
 @cache
 def _has_trait(kind: type[Operation], trait: type[OpTrait]) -> bool:
-    """Whether operations of a class have a trait; an unregistered operation has all."""
-    return kind.has_trait(trait)
+    """Whether operations of a class are bound by a trait; an unregistered one is bound by none."""
+    return kind.has_trait(trait, value_if_unregistered=False)
 
 
 def first_sentence(error: Exception) -> str:

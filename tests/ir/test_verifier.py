@@ -34,6 +34,24 @@ def test_an_operation_does_not_dominate_itself() -> None:
     fault("func.func @f() {\n  %a = arith.addi %a, %a : i32\n  func.return\n}")
 
 
+def test_unregistered_operations_are_bound_by_no_trait() -> None:
+    """One may stand anywhere in a block, end it, and use values from outside in its regions, as in mlir-opt."""
+    check(
+        """
+func.func @f(%a: i32) {
+  "x.first"() : () -> ()
+  "x.region"() ({
+    "x.use"(%a) : (i32) -> ()
+    "x.last"() : () -> ()
+  }) : () -> ()
+  func.return
+}
+func.func @g() {
+  "x.end"() : () -> ()
+}"""
+    )
+
+
 DIAMOND = """
 func.func @f(%c: i1, %x: i32) -> i32 {{
   cf.cond_br %c, ^a, ^b
