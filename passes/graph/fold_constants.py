@@ -41,7 +41,8 @@ class FoldConstantsPass(Pass):
     A gather whose constant indices are out of bounds is an `InputError`, unless it stands in a branch or a loop, which
     may never run.
 
-    Not folded: a result of more than 64 KiB and of more than `max-growth` times the bytes of the operands; a reshape,
+    Not folded: a result of more than 64 KiB and of more than `max-growth` times the bytes of the operands (4 times is
+    what integers of 8 bits become as f32: weights are dequantized once, and not in the arena by each run); a reshape,
     transpose or expand of a weight, which costs nothing at kernel level (what uses it is folded all the same); integer
     division by zero; what has no result; what is computed from weights that are not in the store, of which the user is
     warned once.
@@ -49,7 +50,7 @@ class FoldConstantsPass(Pass):
 
     name = "fold-constants"
 
-    max_growth: int = 2
+    max_growth: int = 4
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         if ctx.evaluator is None:

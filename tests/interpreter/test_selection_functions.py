@@ -130,7 +130,7 @@ def test_nothing_large_is_allocated(
     function.run([source], writes, scratch)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 200_000 < source.nbytes
+    assert peak < (12_000 if name == "nonzero" else 200_000) < source.nbytes
 
 
 EQUAL = """

@@ -12,7 +12,7 @@ from mlopt.interpreter.runtime.base import Array, Buffer, RuntimeFunction
 NUMBER = Buffer((), np.dtype(np.int64))
 """A single i64."""
 
-BLOCK = 4096
+BLOCK = 1024
 """Elements looked at together: what is allocated for them does not grow with the operands."""
 
 
@@ -37,15 +37,20 @@ class NonZero(RuntimeFunction):
         flat, found = source.reshape(-1), 0
         indices.fill(0)
         for start in range(0, flat.size, BLOCK):
-            positions = np.flatnonzero(flat[start : start + BLOCK])
-            if len(indices):
-                np.add(positions, start, out=indices[0, found : found + positions.size])
-            found += positions.size
+            found += _append_positions(flat[start : start + BLOCK], start, indices[:, found:])
         count[...] = found
         coordinates = indices[:, :found]
         for axis in range(source.ndim - 1, 0, -1):
             np.remainder(coordinates[0], source.shape[axis], out=coordinates[axis])
             np.floor_divide(coordinates[0], source.shape[axis], out=coordinates[0])
+
+
+def _append_positions(part: Array, start: int, indices: Array) -> int:
+    """Write where a part that begins at `start` is not zero; how many there are. No two parts' lists live at a time."""
+    positions = np.flatnonzero(part)
+    if len(indices):
+        np.add(positions, start, out=indices[0, : positions.size])
+    return positions.size
 
 
 class RequireEqual(RuntimeFunction):

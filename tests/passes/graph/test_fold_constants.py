@@ -15,7 +15,7 @@ from mlopt.interpreter.graph import evaluate, evaluate_module
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.parser import parse_module
 from mlopt.ir.registration import make_context
-from mlopt.passes.graph.fold_constants import FoldConstantsPass
+from mlopt.passes.graph.fold_constants import FLOOR_BYTES, FoldConstantsPass
 from tests.counting import count_calls
 
 X = np.arange(300, dtype=np.float32).reshape(10, 30)
@@ -105,6 +105,22 @@ def test_an_expanded_constant_neither_grows_nor_lends_its_size() -> None:
     assert sum(ctx.weights.nbytes(name) for name in ctx.weights) < 1_000_000
     assert ctx.statistics["fold-constants", "not-folded-growth"] > 0
     assert "above the limit" in ctx.remarks[0].message
+
+
+def test_weights_of_8_bits_are_dequantized_once() -> None:
+    """Four times the bytes, which is what the limit allows."""
+    w = np.arange(256 * 128, dtype=np.int32).astype(np.int8).reshape(256, 128)
+    ctx = context(w=w)
+    module = parse("""-> tensor<256x128xf32> {
+      %w = graph.constant #mlopt.weight<"w"> : tensor<256x128xi8>
+      %s = graph.constant dense<0.5> : tensor<f32>
+      %d = graph.dequantize %w, %s : (tensor<256x128xi8>, tensor<f32>) -> tensor<256x128xf32>
+      func.return %d : tensor<256x128xf32>
+    }""", ctx)  # fmt: skip
+    assert w.nbytes * 4 > FLOOR_BYTES
+    assert FoldConstantsPass().run(ctx, module)
+    assert names(module) == ["constant"]
+    np.testing.assert_array_equal(ctx.weights.get("d"), w.astype(np.float32) / 2)
 
 
 def test_what_has_no_result_is_left_with_a_remark() -> None:
