@@ -98,7 +98,7 @@ class Dots:
             return None
         in_place = views[1].over(weights.index, out.shape)
         dots = Dots(builder, scratch, out, fill, batch, in_place, slab)
-        return dots if dots._need(dots._block) <= scratch.room else None
+        return dots if scratch.fits(dots._need(dots._block)) else None
 
     # Blocks
 
@@ -119,7 +119,7 @@ class Dots:
         block = dict(enumerate(self._extents))
         for dim in self._outer:
             parts = 1
-            while self._need(block) > self._scratch.room and block[dim] > 1:
+            while block[dim] > 1 and not self._scratch.fits(self._need(block)):
                 parts *= 2
                 block[dim] = -(-self._extents[dim] // parts)
         return block

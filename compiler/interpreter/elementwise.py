@@ -195,9 +195,9 @@ class Kernel:
         return self.registers_of[tile]
 
     def choose_tile(
-        self, room: int, extra: Callable[[tuple[int, ...]], int] = lambda tile: 0
+        self, fits: Callable[[int], bool], extra: Callable[[tuple[int, ...]], int] = lambda tile: 0
     ) -> tuple[int, ...]:
-        """The largest tile up to the preferred size whose temporaries fit `room`, or the smallest one.
+        """The largest tile up to the preferred size whose temporaries' bytes fit, or the smallest one.
 
         `extra` are bytes of scratch that the caller needs for a tile.
         """
@@ -208,11 +208,11 @@ class Kernel:
             tile = self.tile(elements)
             registers = self.registers(tile)
             is_small = registers.nbytes <= _MINIMUM_TEMPORARIES or elements <= MINIMUM_TILE // 4
-            if elements <= MINIMUM_TILE and (is_small or registers.nbytes + extra(tile) <= room):
+            if elements <= MINIMUM_TILE and (is_small or fits(registers.nbytes + extra(tile))):
                 return tile
             light = steps <= 1 and not registers.nbytes
-            fits = registers.nbytes + extra(tile) <= room
-            if fits and (light or self._touched(tile, registers) <= TILE_BYTES):
+            light = light or self._touched(tile, registers) <= TILE_BYTES
+            if light and fits(registers.nbytes + extra(tile)):
                 return tile
             least = MINIMUM_TILE if elements > MINIMUM_TILE else MINIMUM_TILE // 4
             elements = max(least, elements // 2)
@@ -257,7 +257,7 @@ class Kernel:
         if 0 in self.extents:
             return
         with scratch.frame():
-            tile = self.choose_tile(scratch.room)
+            tile = self.choose_tile(scratch.fits)
             registers = self.registers(tile)
             base = self.take_base(scratch, registers)
             for lows, shape in self.tiles(tile, box):

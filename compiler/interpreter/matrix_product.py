@@ -48,11 +48,14 @@ class MatrixProduct:
         self._factors = Factors(binding, left, right, out, accumulates=fill is None)
         self._dtype = self._factors.dtype
         self._ways = Ways(self._factors)
-        factors = (self._factors.left, self._factors.right)
-        room = scratch.room - max(self._temporaries(factor) for factor in factors)
-        slab_room = scratch.room - max(self._temporaries(f) if f.slab is None else 0 for f in factors)
-        self._way = self._ways.choose(room, slab_room)
-        self._room = slab_room if self._way.slabs else room
+        way, self._room = self._ways.only, 0
+        if way is None:
+            factors = (self._factors.left, self._factors.right)
+            room = scratch.room - max(self._temporaries(factor) for factor in factors)
+            slab_room = scratch.room - max(self._temporaries(f) if f.slab is None else 0 for f in factors)
+            way = self._ways.choose(room, slab_room)
+            self._room = slab_room if way.slabs else room
+        self._way = way
 
     @property
     def cost(self) -> float:
@@ -116,7 +119,7 @@ class MatrixProduct:
         if not factor.packed or isinstance(factor.expr, Read):
             return 0
         kernel = self._packing_kernel(factor, dict(enumerate(self._extents)))
-        return kernel.registers(kernel.choose_tile(0)).nbytes
+        return kernel.registers(kernel.choose_tile(lambda nbytes: nbytes <= 0)).nbytes
 
     def _packing_kernel(self, factor: Factor, block: Mapping[int, int]) -> Kernel:
         """What writes blocks of at most this shape of a factor to scratch."""
@@ -274,13 +277,13 @@ def _merge_batches(matrices: tuple[View, View, View]) -> tuple[View, View, View]
     rank = matrices[0].ndim - 2
     shape = matrices[0].shape[:rank]
     groups = merged_strides(shape, [matrix.strides[:rank] for matrix in matrices])
-    merged: list[View] = []
-    for matrix in matrices:
+
+    def merged(matrix: View) -> View:
         extents = tuple(math.prod(shape[a] for a in group) for group in groups)
         strides = tuple(matrix.strides[group[-1]] for group in groups)
-        merged.append(
-            replace(
-                matrix, shape=(*extents, *matrix.shape[rank:]), strides=(*strides, *matrix.strides[rank:])
-            )
+        return replace(
+            matrix, shape=(*extents, *matrix.shape[rank:]), strides=(*strides, *matrix.strides[rank:])
         )
-    return tuple(merged)
+
+    left, right, out = matrices
+    return merged(left), merged(right), merged(out)

@@ -79,7 +79,7 @@ def emit_reduction(
     folder = _Folder(builder, ufunc, reduction.op, dtype, is_square=is_square)
     extra = _partial_bytes(held, count) if fill is None else _partial_bytes_if_cut(kernel, held, count)
     with scratch.frame():
-        tile = kernel.choose_tile(scratch.room, extra)
+        tile = kernel.choose_tile(scratch.fits, extra)
         registers = kernel.registers(tile)
         base = kernel.take_base(scratch, registers)
         partial = scratch.array(tile[:count], dtype) if extra(tile) else None
@@ -139,7 +139,7 @@ class _Folder:
             call(self._ufunc.reduce, values, axis=axes, dtype=values.dtype, out=target)
         elif self._is_float_sum and self._in_blas and _is_product_with_ones(values):
             call(np.matmul, values, _ones(values.shape[-1], values.dtype), target)
-        elif not self._is_float_sum and _pays_turning(values) and values.nbytes <= scratch.room:
+        elif not self._is_float_sum and _pays_turning(values) and scratch.fits(values.nbytes):
             with scratch.frame():
                 turned = scratch.array((values.shape[-1], *values.shape[:-1]), values.dtype)
                 call(np.copyto, turned, values.transposed((last, *range(last))))
@@ -234,7 +234,7 @@ def emit_points(
     on_axes = [Bound(rest.linear_on_axes(b.expr), b.low, b.high) for b in bounds]
     with scratch.frame():
         tile = rest.choose_tile(
-            scratch.room, lambda tile: max(0, first.registers(tile).nbytes - rest.registers(tile).nbytes)
+            scratch.fits, lambda tile: max(0, first.registers(tile).nbytes - rest.registers(tile).nbytes)
         )
         registers, first_registers = rest.registers(tile), first.registers(tile)
         larger = registers if registers.nbytes >= first_registers.nbytes else first_registers

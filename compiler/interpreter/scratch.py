@@ -2,11 +2,14 @@
 
 Code generators ask for what they need for one step and give it back after it. Where the workspace can't hold even the
 smallest blocks, the session's own memory takes over (and is counted), so that a plan can always be made.
+
+What a code generator does depends on the capacity only through `fits` and `room`. So what it asked there tells at which
+capacities it would do the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -24,10 +27,15 @@ def aligned(nbytes: int) -> int:
 
 
 class Scratch:
-    """Bytes `base` to `base + capacity` of `region`, used as a stack; `peak` is the most that was in use."""
+    """Bytes `base` to `base + capacity` of `region`, used as a stack.
+
+    `peak` is the most that was in use. `asked` is the least capacity with which every answer so far would have been
+    the same as without a limit; 0 if nobody asked for anything.
+    """
 
     def __init__(self, memory: Memory, region: Region, base: int, capacity: int):
         self.peak = 0
+        self.asked = 0
         self._memory = memory
         self._region = region
         self._base = base
@@ -35,9 +43,17 @@ class Scratch:
         self._top = 0
         self._spills = 0
 
+    def fits(self, nbytes: int) -> bool:
+        """Whether `nbytes` are left. Nothing always fits."""
+        if nbytes <= 0:
+            return True
+        self.asked = max(self.asked, self._top + nbytes)
+        return self._top + nbytes <= self._capacity
+
     @property
     def room(self) -> int:
-        """Bytes that are left."""
+        """Bytes that are left, for those to whom every byte may make a difference."""
+        self.asked = UNLIMITED
         return max(0, self._capacity - self._top)
 
     @contextmanager
@@ -69,3 +85,33 @@ class Scratch:
             nbytes *= extent
         region, offset = self.take(nbytes)
         return View(region, offset, shape, strides, dtype)
+
+
+class LateScratch(Scratch):
+    """Scratch in all of a region that `provide` makes when it is first asked for any; None stands for no bytes."""
+
+    def __init__(self, memory: Memory, provide: Callable[[], Region | None]):
+        # Temporaries without elements lie in a region, too.
+        super().__init__(memory, Region("scratch", 0, np.empty(0, np.uint8)), 0, 0)
+        self._provide: Callable[[], Region | None] | None = provide
+
+    def fits(self, nbytes: int) -> bool:
+        if nbytes > 0:
+            self._demand()
+        return super().fits(nbytes)
+
+    @property
+    def room(self) -> int:
+        self._demand()
+        return super().room
+
+    def take(self, nbytes: int) -> tuple[Region, int]:
+        if nbytes > 0:
+            self._demand()
+        return super().take(nbytes)
+
+    def _demand(self) -> None:
+        provide, self._provide = self._provide, None
+        region = None if provide is None else provide()
+        if region is not None:
+            self._region, self._capacity = region, region.nbytes

@@ -39,7 +39,7 @@ from mlopt.interpreter.primitives import NoSteps
 from mlopt.interpreter.recognize import is_structured, recognize
 from mlopt.interpreter.runtime import WORKSPACE, RuntimeFunction, declared_function, emit_call
 from mlopt.interpreter.scalar_ops import evaluate_scalar_op
-from mlopt.interpreter.scratch import UNLIMITED, Scratch, aligned
+from mlopt.interpreter.scratch import UNLIMITED, LateScratch, Scratch, aligned
 from mlopt.interpreter.views import Region, View, is_injective, may_overlap, row_major, same_elements
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.functions import only_block
@@ -115,29 +115,29 @@ class Program:
         return View(region, 0, shape, row_major(shape, dtype.itemsize), dtype)
 
     def pool(self, function: func.FuncOp) -> Scratch:
-        """The session's own scratch for a function that declares none."""
-        if function not in self._pools:
+        """The session's own scratch for a function that declares none, which most of these never ask for."""
+
+        def provide() -> Region | None:
             works = function.is_declaration or any(is_structured(op) for op in function.walk())
             if self.memory.measuring or not works:
-                nothing = Region(
-                    "scratch", 0, np.empty(0, np.uint8)
-                )  # where temporaries without elements lie
-                self._pools[function] = Scratch(self.memory, nothing, 0, 0)
-            else:
-                need = measure(self.module, function, UNLIMITED, self.forms).nbytes
-                region = self.memory.pool(need)
-                self._pools[function] = Scratch(self.memory, region, 0, region.nbytes)
+                return None
+            return self.memory.pool(measure(self.module, function, UNLIMITED, self.forms).nbytes)
+
+        if function not in self._pools:
+            self._pools[function] = LateScratch(self.memory, provide)
         return self._pools[function]
 
 
 class Measurement(NamedTuple):
     """What a function's own operations take: bytes of scratch, and nanoseconds by the model of `costs`.
 
-    The time is good for comparing amounts of scratch; the body of a loop counts once.
+    The time is good for comparing amounts of scratch; the body of a loop counts once. With a capacity of `enough` bytes
+    they take the same as with any more.
     """
 
     nbytes: int
     nanoseconds: float
+    enough: int
 
 
 def measure(module: ModuleOp, function: func.FuncOp, capacity: int, forms: Forms) -> Measurement:
@@ -147,7 +147,7 @@ def measure(module: ModuleOp, function: func.FuncOp, capacity: int, forms: Forms
     """
     program = Program(module, Memory(measuring=True), forms)
     scratch = _translate_dry(program, function, capacity)
-    return Measurement(scratch.peak, program.memory.nanoseconds)
+    return Measurement(scratch.peak, program.memory.nanoseconds, scratch.asked)
 
 
 def _translate_dry(program: Program, function: func.FuncOp, capacity: int) -> Scratch:

@@ -68,6 +68,17 @@ class Ways:
         self._factors = factors
         self._extents = factors.extents
 
+    @property
+    def only(self) -> Way | None:
+        """The way in one block that takes no scratch, if there is no other."""
+        way = self._simplest(dict(enumerate(self._extents)))
+        return way if not self.need(way) and next(self._candidates(way.block), None) is None else None
+
+    def _simplest(self, whole: Mapping[int, int]) -> Way:
+        """In one block, in the way that takes the least scratch."""
+        groups = self._factors.in_tile if self._factors.must_tile else self._factors.direct
+        return Way(whole, groups, self._factors.must_tile)
+
     def choose(self, room: int, slab_room: int) -> Way:
         """The cheapest way that fits; without enough scratch for any, tap by tap in the smallest blocks.
 
@@ -75,8 +86,7 @@ class Ways:
         """
         budget = min(max(room, SMALLEST_BLOCK_BYTES), BLOCK_BYTES)
         whole = dict(enumerate(self._extents))
-        groups = self._factors.in_tile if self._factors.must_tile else self._factors.direct
-        best = self._cut(Way(whole, groups, self._factors.must_tile), budget, room)
+        best = self._cut(self._simplest(whole), budget, room)
         if self.need(best) > budget and self._sums_in_pieces():
             best = self._cut_inner(Way(whole, self._factors.in_tile, tiled=True), budget, room)
         for candidate in self._candidates(whole):

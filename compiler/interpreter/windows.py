@@ -117,13 +117,16 @@ class Windows:
         strides = self._coordinates().strides
         free = sorted((d for d in self._form.parallels if d not in kept), key=lambda d: -abs(strides[d]))
         block = {d: self._form.extents[d] for d in free}
-        limit = min(self._scratch.room, TILE_BYTES // 2)
         for d in free:
             parts = 1
-            while self._need(block) > limit and block[d] > 1:
+            while block[d] > 1 and not self._is_good(self._need(block)):
                 parts += 1
                 block[d] = -(-self._form.extents[d] // parts)
         return block
+
+    def _is_good(self, nbytes: int) -> bool:
+        """Whether so many bytes between two steps stay in the cache and fit."""
+        return nbytes <= TILE_BYTES // 2 and self._scratch.fits(nbytes)
 
     def _shape(self, stage: int, block: Mapping[int, int]) -> tuple[int, ...]:
         """The extents of what a step leaves of a block."""
@@ -141,7 +144,7 @@ class Windows:
     @property
     def fits(self) -> bool:
         """Whether there is scratch for a block."""
-        return self._need(self._block) <= self._scratch.room
+        return self._scratch.fits(self._need(self._block))
 
     @property
     def pays(self) -> bool:
