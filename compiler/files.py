@@ -23,15 +23,19 @@ def replacing(path: Path, *, follow: bool = True) -> Generator[BinaryIO]:
     check_writable(path)
     if follow:
         path = path.resolve()
-    is_device = path.exists() and not path.is_file() and not path.is_symlink()
     try:
-        with _direct(path) if is_device else _through_temporary(path) as file:
+        with _direct(path) if _is_device(path) else _through_temporary(path) as file:
             yield file
     except OSError as error:
         if error.filename is not None:
             raise
         # Only failed writes name no file.
         raise InputError(f"can't write here: {error.strerror or error}", place=Place(str(path))) from None
+
+
+def _is_device(path: Path) -> bool:
+    """Whether there is something that no file may take the place of: a device or pipe, such as /dev/null."""
+    return path.exists() and not path.is_file() and not path.is_dir() and not path.is_symlink()
 
 
 @contextmanager
@@ -61,8 +65,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise `InputError` unless a file can be made at `path`."""
+    """Raise `InputError` unless a file can be made at `path`, or what is there is a device that may be written to."""
     place = Place(str(path))
+    if _is_device(path):
+        if not os.access(path, os.W_OK):
+            raise InputError("can't write here: no permission", place=place)
+        return
     if not path.parent.is_dir():
         raise InputError(f"can't write here: there is no folder '{path.parent}'", place=place)
     if path.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -22,6 +23,9 @@ GARBAGE_THRESHOLD = 200_000
 
 INTERRUPTED = 130
 
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What a write to a stream that is full or broken fails with; it names no file."""
+
 
 def guarded(
     run: Callable[[], int], *, program: str = "mlopt", sources: Mapping[str, str] | None = None
@@ -32,15 +36,14 @@ def guarded(
     """
     sys.setrecursionlimit(max(RECURSION_LIMIT, sys.getrecursionlimit()))
     gc.set_threshold(GARBAGE_THRESHOLD)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        code = run()
+        code = _exit_code(run)
         sys.stdout.flush()
         return code
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else int(error.code is not None)
     except BrokenPipeError:
         _forget_stdout()
         return 1
@@ -51,6 +54,20 @@ def guarded(
         if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
             traceback.print_exc()
         return _report(error, program, sources)
+
+
+def _exit_code(run: Callable[[], int]) -> int:
+    try:
+        return run()
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+
+
+def _open_closed_streams() -> None:
+    """What goes to a stream that is closed, which Python has as None, goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process runs
 
 
 def _report(error: BaseException, program: str, sources: Mapping[str, str] | None) -> int:
@@ -66,6 +83,9 @@ def _report(error: BaseException, program: str, sources: Mapping[str, str] | Non
         case OSError() if error.filename is not None:
             place = Place(os.fsdecode(error.filename))
             print_diagnostic(Diagnostic(Severity.ERROR, error.strerror or str(error), place))
+        case OSError() if error.errno in _WRITE_ERRORS:
+            _forget_stdout()
+            print_diagnostic(Diagnostic(Severity.ERROR, f"can't write the output: {error.strerror}"))
         case RecursionError():
             print_diagnostic(Diagnostic(Severity.ERROR, "the input is nested too deeply"))
         case MemoryError():

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from mlopt import __version__
 from mlopt.cli.arguments import remark_kinds, validation_tolerance
+from mlopt.cli.bare import natural
 from mlopt.diagnostics import REMARK_KINDS, UsageError, did_you_mean, nearest
 
 DESCRIPTION = "Run passes over textual IR and print the result."
@@ -115,7 +116,7 @@ def _normalize(
                 name, argument = double, f"-{argument}"
         if name.startswith("--") and name[2:] in pass_names:
             passes.append((name[2:], value))
-        elif not equals and name in _BARE_VALUES:
+        elif name in _BARE_VALUES and (not equals or (name == "--split-input-file" and not value)):
             rest.append(f"{name}={_BARE_VALUES[name]}")
         else:
             rest.append(argument)
@@ -223,7 +224,7 @@ def _build_parser() -> argparse.ArgumentParser:
     dumps.add_argument(
         "--mlir-print-ir-tree-dir",
         dest="print_tree",
-        type=Path,
+        type=_folder,
         metavar="DIR",
         help="write each dump to a file here",
     )
@@ -231,7 +232,7 @@ def _build_parser() -> argparse.ArgumentParser:
     text.add_argument(
         "--mlir-elide-elementsattrs-if-larger",
         dest="elide_larger_than",
-        type=_size,
+        type=natural,
         metavar="N",
         help="leave out constants of more than N elements",
     )
@@ -262,10 +263,10 @@ def _boolean(text: str) -> bool:
     return text.lower() in ("true", "1")
 
 
-def _size(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number of elements, found '{text}'")
-    return int(text)
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("expected a folder, found no name")
+    return Path(text)
 
 
 def _pass_set(lists: Sequence[str], when: str, pass_names: Collection[str]) -> frozenset[str]:

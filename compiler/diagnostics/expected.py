@@ -5,12 +5,13 @@
 
 The comment stands on the line of the diagnostic, or names it: `@above` and `@below` (the next line without such a
 comment), `@+N`, `@-N`, `@unknown` (no place). The text is part of the message; with `-re`, `{{...}}` inside it is a
-regular expression.
+regular expression, in which POSIX classes such as `[[:alpha:]]` may stand.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -21,6 +22,21 @@ _COMMENT = re.compile(
     r" *(?:@(?P<where>[+-][0-9]+|above|below|unknown))? *\{\{(?P<text>.*)\}\}\s*$"
 )
 _ALMOST = re.compile(r"//.*\bexpected-(error|warning|note|remark)\b")
+_POSIX_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\s",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+}
+"""What stands for `[:NAME:]` inside brackets: MLIR's regular expressions are POSIX's, Python's know no such classes."""
 
 
 @dataclass
@@ -58,17 +74,23 @@ class ExpectedDiagnostics:
         With `only_expected`, a diagnostic that no comment expects is no fault.
         """
         self = cls(only_expected)
-        lines = text.splitlines()
+        lines = text.split("\n")  # the lines that places count; `splitlines` knows more ends of lines
         comments = {i: match for i, line in enumerate(lines) if (match := _COMMENT.search(line))}
         for i, match in comments.items():
+            place = Place(file, i + first_line, match.start() + 1)
+            try:
+                pattern = _pattern(match["text"], regex=match["regex"] is not None)
+            except ValueError as error:
+                self._complain(f"invalid regex: {error}", place)
+                continue
             line = _designated(match["where"], i, comments, len(lines))
             self._expected.append(
                 _Expected(
                     Severity(match["severity"]),
                     None if line is None else line + first_line,
-                    _pattern(match["text"], regex=match["regex"] is not None),
+                    pattern,
                     match["text"],
-                    Place(file, i + first_line, match.start() + 1),
+                    place,
                 )
             )
         for i, line in enumerate(lines):
@@ -129,7 +151,22 @@ def _designated(where: str | None, line: int, comments: dict[int, re.Match[str]]
 
 
 def _pattern(text: str, *, regex: bool) -> re.Pattern[str]:
+    """What a message must hold; `ValueError` if `text` is no regular expression."""
     if not regex:
         return re.compile(re.escape(text))
     parts = re.split(r"\{\{(.*?)\}\}", text)
-    return re.compile("".join(f"({part})" if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+    if any("{{" in part for part in parts[::2]):
+        raise ValueError("found start of regex with no end '}}'")
+    return re.compile("".join(_group(part) if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+
+
+def _group(text: str) -> str:
+    """A regular expression as a group of its own; `ValueError` if it is none by itself."""
+    translated = re.sub(r"\[:([a-z]+):\]", lambda match: _POSIX_CLASSES.get(match[1], match[0]), text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # a class that there is not
+            re.compile(translated)
+    except (re.error, FutureWarning) as error:
+        raise ValueError(f"'{text}': {error}") from error
+    return f"({translated})"

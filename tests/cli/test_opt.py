@@ -126,10 +126,11 @@ def test_no_output_file_after_an_error(opt, tmp_path: Path) -> None:
         (
             ["good.mlir", "--mlir-elide-elementsattrs-if-larger=x"],
             2,
-            "expected a number of elements, found 'x'",
+            "expected a whole number, found 'x'",
         ),
         (["good.mlir", "--verify-each=perhaps"], 2, "expected true or false, found 'perhaps'"),
         (["good.mlir", "--verify-diagnostics=some"], 2, "invalid choice: 'some'"),
+        (["good.mlir", "--mlir-print-ir-tree-dir="], 2, "expected a folder, found no name"),
         (["good.mlir", "--cse=nope=1"], 1, "error: pass 'cse': no such option nope"),
         (
             ["good.mlir", "--canonicalize=max-rewrites=x"],
@@ -222,7 +223,8 @@ def test_split_input(opt, tmp_path: Path) -> None:
     done = opt("pieces.mlir", "--split-input-file")
     assert done.code == 1
     assert "pieces.mlir:9:8: error: operand #0 (%a) does not dominate this use" in done.err
-    assert done.out.count("@f") == 2 and done.out.count("\n// -----\n") == 1
+    assert done.out.count("@f") == 2 and done.out.count("// -----\n") == 2  # a failed piece keeps its place
+    assert opt("pieces.mlir", "--split-input-file=").out == done.out  # no marker is the default one
     (tmp_path / "pieces.mlir").write_text(GOOD + "// cut\n" + GOOD)
     assert opt("pieces.mlir", "--split-input-file=// cut").out.count("builtin.module") == 2
 
@@ -240,6 +242,11 @@ def test_split_input(opt, tmp_path: Path) -> None:
         ("a.b\n// expected-error @above {{not registered}}", ""),
         ("// expected-error @below {{not registered}}\na.b", ""),
         ("// expected-error-re @+1 {{'{{[a-z.]+}}' is not}}\na.b", ""),
+        ("// expected-error-re @+1 {{'{{[[:alpha:].]+}}' is not}}\na.b", ""),
+        ("a.b // expected-error-re {{is {{(}} not}}", "invalid regex: '('"),
+        ("a.b // expected-error-re {{is {{[[:none:]]}} not}}", "invalid regex: '[[:none:]]'"),
+        ("a.b // expected-error-re {{is {{.* not}}", "found start of regex with no end '}}'"),
+        ("// \x0c \u2028 end no line\na.b // expected-error {{not registered}}", ""),
     ],
 )
 def test_verify_diagnostics(opt, tmp_path: Path, text: str, complaint: str) -> None:
@@ -298,6 +305,35 @@ def command(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
         stderr=subprocess.PIPE,
         **options,
     )
+
+
+@pytest.mark.parametrize("arguments", [["good.mlir"], ["--list-passes"]])
+def test_a_full_device(opt, tmp_path: Path, arguments: list[str]) -> None:
+    """`/dev/full` takes no byte: for stdout as for `-o`, that is an error of one line."""
+    with (
+        open("/dev/full", "w") as full,
+        command(*arguments, stdout=full) as process,
+    ):
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (1, b"error: can't write the output: No space left on device\n")
+    done = opt("good.mlir", "-o", "/dev/full")
+    assert done == Done(1, "", "/dev/full: error: can't write here: No space left on device\n")
+
+
+def test_closed_streams(tmp_path: Path) -> None:
+    """Output to a closed stream goes nowhere; input from one is an error."""
+    run = f"exec {sys.executable} -c 'import sys; from mlopt.cli.opt import main; sys.exit(main())'"
+    quiet = subprocess.run(f"echo | {run} >&- 2>&-", shell=True, timeout=60)
+    assert quiet.returncode == 0
+    silent = subprocess.run(f"{run} <&-", shell=True, timeout=60, capture_output=True)
+    assert (silent.returncode, silent.stderr) == (1, b"<stdin>: error: cannot read input: it is closed\n")
+
+
+def test_a_device_in_a_folder_that_is_read_only(opt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/dev/null` may be written to by all, `/dev` not: what counts is the permission of what is written to."""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != "/dev" and access(path, mode))
+    assert opt("good.mlir", "-o", "/dev/null") == Done(0, "", "")
 
 
 def test_a_reader_that_goes_away(tmp_path: Path) -> None:
