@@ -44,7 +44,7 @@ def emit_product(builder: PlanBuilder, scratch: Scratch, left: View, right: View
     rows, columns, inner = *out.shape[-2:], left.shape[-1]
     work = rows * columns * inner
     with scratch.frame():
-        if _pays_turning(left, right, out) and left.nbytes <= scratch.room:
+        if _pays_turning(left, right, out) and scratch.fits(left.nbytes):
             left = _turned(builder, scratch, left)
         limit = _ONE_THREAD_ACROSS if lies_across(left, right, out) else ONE_THREAD
         if not limit < work <= SHARED_FROM:
