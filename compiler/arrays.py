@@ -54,9 +54,14 @@ def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
     other = "out:" if side == "in" else "in:"
     try:
         with path.open("rb") as opened:
+            if not zipfile.is_zipfile(opened):
+                opened.seek(0)
+                single = opened.read(6) == b"\x93NUMPY"
+                found = "a single array" if single else "a truncated file or another format"
+                raise InputError(f"expected an .npz file, found {found}", place=place)
+            opened.seek(0)
             file: object = np.load(opened, allow_pickle=False)
-            if not isinstance(file, NpzFile):
-                raise InputError("expected an .npz file, found a single array", place=place)
+            assert isinstance(file, NpzFile)  # as numpy reads every zip file
             arrays: dict[str, np.ndarray] = {}
             # A member that is no array comes out as bytes.
             members = cast(Mapping[str, np.ndarray | bytes], file)
@@ -73,6 +78,8 @@ def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
             return arrays
     except FileNotFoundError:
         raise InputError("no such file of arrays", place=place) from None
+    except IsADirectoryError:
+        raise InputError("expected an .npz file, found a folder", place=place) from None
     except _NOT_NPZ as error:
         raise InputError(f"not a readable .npz file: {error}", place=place) from None
 

@@ -15,7 +15,13 @@ import numpy as np
 
 from mlopt.compilation import Compilation, compile_model, is_text, load_model
 from mlopt.diagnostics import InputError, RunError
-from mlopt.interpreter.memref import Executable, TensorSpec, require_mapping, same_bits
+from mlopt.interpreter.memref import (
+    Executable,
+    TensorSpec,
+    require_mapping,
+    require_unmasked,
+    same_bits,
+)
 from mlopt.ir.dtypes import typed_array
 from mlopt.options import CompileOptions
 from mlopt.passes.memref.summary import MemorySummary, memory_summary
@@ -119,6 +125,7 @@ class Model:
         if known is not None:
             self._versions.move_to_end(known.key)
             return known
+        inputs = _native(inputs)
         if not self._can_specialise(inputs):
             return self._current
         options = replace(self._options, dims={})
@@ -183,8 +190,24 @@ class _Version:
         )
 
 
+def _native(inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
+    """Example inputs as arrays of the native byte order, which is all that the importer takes."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, given in inputs.items():
+        require_unmasked(given, f'input "{name}"')
+        array = np.asarray(given)
+        arrays[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return arrays
+
+
 def _shapes(inputs: Mapping[str, np.ndarray]) -> _Shapes:
     return tuple(sorted((name, tuple(np.shape(array))) for name, array in inputs.items()))
+
+
+def _require(value: object, kind: type, what: str) -> None:
+    """`InputError` for what is neither None nor of a kind."""
+    if value is not None and not isinstance(value, kind):
+        raise InputError(f"expected {what} as a {kind.__name__}, found {type(value).__name__}")
 
 
 def compile(
@@ -208,8 +231,13 @@ def compile(
         raise InputError(
             f"expected a path, MLIR text or a ModelProto as the model, found {type(model).__name__}"
         )
+    if isinstance(model, str | Path) and "\0" in str(model):
+        raise InputError("expected a path, MLIR text or a ModelProto as the model, found a null character")
     if inputs is not None:
         require_mapping(inputs, "inputs")
+        inputs = _native(inputs)
+    _require(options, CompileOptions, "options")
+    _require(dims, Mapping, "dims")
     options = options or CompileOptions()
     if dims:
         options = replace(options, dims={**options.dims, **dims})

@@ -67,16 +67,31 @@ def read_config(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"can't read the configuration file: {error}", place=place) from None
     try:
-        table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         raise InputError(
             f"not JSON: {error.msg}", place=Place(str(path), error.lineno, error.colno)
         ) from None
+    except _DuplicateKey as error:
+        raise InputError(f"the key '{error}' is given twice", place=place) from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"not TOML: {error}", place=place) from None
     if not isinstance(table, dict):
         raise InputError("expected a table of options at the top of the configuration file", place=place)
     return cast(dict[str, Any], table)
+
+
+class _DuplicateKey(Exception):
+    """A key that a JSON table has twice, which TOML refuses by itself."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise _DuplicateKey(key)
+        table[key] = value
+    return table
 
 
 def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) -> CompileOptions:

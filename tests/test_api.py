@@ -480,6 +480,45 @@ def test_what_is_no_model(model: object) -> None:
         mlopt.compile(model)  # pyright: ignore[reportArgumentType] (wrong on purpose)
 
 
+@pytest.mark.parametrize("name", ["dims", "options"])
+def test_what_are_no_dims_or_options(name: str) -> None:
+    with pytest.raises(mlopt.InputError, match=f"expected {name} as a .*, found list"):
+        mlopt.compile(classifier(), **{name: [5]})
+
+
+def test_a_path_that_no_file_can_have() -> None:
+    with pytest.raises(mlopt.InputError, match="found a null character"):
+        mlopt.compile("a\0b")
+
+
+@pytest.mark.parametrize("rows", [5, 3])
+def test_arrays_of_any_layout(rows: int) -> None:
+    """What numpy can hold in several ways is the same input, of shapes known (5) and met first (3)."""
+    x = batch_of(rows)
+    unaligned = np.frombuffer(bytearray(x.nbytes + 1), np.float32, x.size, 1).reshape(x.shape)
+    unaligned[...] = x
+    others = (x.astype(">f4"), np.asfortranarray(x), x[::-1][::-1], np.repeat(x, 2, 1)[:, ::2], unaligned)
+    for other in others:
+        model = mlopt.compile(classifier(), dims={"batch": 5})
+        np.testing.assert_array_equal(model.run({"x": other})["y"], model.run({"x": x})["y"])
+        np.testing.assert_allclose(model.run({"x": other})["y"], classify(x), rtol=1e-5)
+    compiled = mlopt.compile(classifier(), inputs={"x": x.astype(">f4")})
+    np.testing.assert_allclose(compiled.run({"x": x})["y"], classify(x), rtol=1e-5)
+
+
+def test_masked_arrays_are_refused() -> None:
+    """Their masks would be lost."""
+    model = mlopt.compile(classifier(), dims={"batch": 5})
+    masked = np.ma.masked_array(batch_of(5), mask=True)
+    with pytest.raises(mlopt.InputError, match='input "x" is a masked array'):
+        model.run({"x": masked})
+    with pytest.raises(mlopt.InputError, match='input "x" is a masked array'):
+        mlopt.compile(classifier(), inputs={"x": masked})
+    with pytest.raises(mlopt.InputError, match='output "y" is a masked array'):
+        out = np.ma.masked_array(classify(batch_of(5)), mask=True)
+        model.run({"x": batch_of(5)}, out={"y": out})
+
+
 def test_what_are_no_arrays_by_name() -> None:
     model = mlopt.compile(classifier(), dims={"batch": 5})
     for inputs in (None, [batch_of(5)], batch_of(5)):

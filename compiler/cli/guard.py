@@ -71,6 +71,7 @@ def _open_closed_streams() -> None:
 
 
 def _report(error: BaseException, program: str, sources: Mapping[str, str] | None) -> int:
+    notes: list[str] = getattr(error, "__notes__", [])
     match error:
         case UsageError():
             print(f"{program}: error: {error.message}", file=sys.stderr)
@@ -89,9 +90,8 @@ def _report(error: BaseException, program: str, sources: Mapping[str, str] | Non
         case RecursionError():
             print_diagnostic(Diagnostic(Severity.ERROR, "the input is nested too deeply"))
         case MemoryError():
-            print_diagnostic(Diagnostic(Severity.ERROR, "out of memory"))
+            print_diagnostic(Diagnostic(Severity.ERROR, ", ".join(["out of memory", *notes])))
         case _:
-            notes: list[str] = getattr(error, "__notes__", [])
             what = ", ".join([f"{type(error).__name__}: {error}".partition("\n")[0], *notes])
             print(
                 f"{program}: internal error: {what}; this is a fault of mlopt: please report it with the input "

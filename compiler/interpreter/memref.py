@@ -219,6 +219,7 @@ class Executable:
         for spec in self.inputs:
             if spec.name not in inputs:
                 raise InputError(f'input "{spec.name}" is missing; found {_listed(list(inputs))}')
+            require_unmasked(inputs[spec.name], f'input "{spec.name}"')
             array = typed_array(np.asarray(inputs[spec.name]), spec.dtype)
             _check(array, spec, "input")
             self._check_value(array, spec)
@@ -250,7 +251,7 @@ class Executable:
             flags = array.flags
             if not (flags.c_contiguous and flags.aligned and flags.writeable and array.dtype.isnative):
                 raise InputError(
-                    f'output "{spec.name}" must be a C-contiguous, writable array of the native byte order'
+                    f'output "{spec.name}" must be an aligned, C-contiguous, writable array of the native byte order'
                 )
             if any(np.may_share_memory(array, other) for other in (*sources, *results)):
                 raise InputError(f'output "{spec.name}" overlaps an input or another output')
@@ -277,7 +278,14 @@ def require_mapping(arrays: object, what: str) -> None:
         raise InputError(f"expected {what} as arrays by name, found {type(arrays).__name__}")
 
 
+def require_unmasked(array: object, what: str) -> None:
+    """`InputError` for an array whose elements are valid in part: models read and write all of them."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise InputError(f"{what} is a masked array, expected one without a mask, such as .filled() gives")
+
+
 def _require_array(array: object, spec: TensorSpec) -> None:
+    require_unmasked(array, f'output "{spec.name}"')
     if not isinstance(array, np.ndarray):
         raise InputError(
             f'output "{spec.name}" is of type {type(array).__name__}, expected a numpy array to write to'

@@ -142,6 +142,14 @@ def test_files_that_are_no_npz(mlopt: Command) -> None:
     Path("dir.npz").mkdir()
     np.save("array.npy", np.arange(3))
     np.savez("objects.npz", x=np.array([None]))
+    wanted = mlopt("run", "m.onnx", "--inputs", "m.onnx").err
+    assert wanted == "m.onnx: error: expected an .npz file, found a truncated file or another format\n"
+    assert_refused(
+        mlopt("run", "m.onnx", "--inputs", "array.npy"), "array.npy: error: expected an .npz file, found a"
+    )
+    assert_refused(
+        mlopt("run", "m.onnx", "--inputs", "dir.npz"), "dir.npz: error: expected an .npz file, found a f"
+    )
     for name in ("none.npz", "garbage.npz", "cut.npz", "empty.npz", "dir.npz", "array.npy", "objects.npz"):
         assert_refused(mlopt("run", "m.onnx", "--inputs", name), f"{name}: error: ")
         assert_refused(mlopt("run", "m.onnx", "--inputs", "io.npz", "--check", name), f"{name}: error: ")
@@ -224,9 +232,10 @@ def test_wrong_command_lines(mlopt: Command, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("c.json", '{"optimise": true}', "c.json: error: unknown key 'optimise', expected one of dims"),
+        ("c.json", '{"optimise": true}', "c.json: error: unknown key 'optimise', expected one of bisect, dims"),
         ("c.json", '{"optimization": {"fuse": true}}', "unknown key 'optimization.fuse'"),
         ("c.json", "{", "c.json:1:2: error: not JSON"),
+        ("c.json", '{"dims": {"a": 1, "a": 2}}', "c.json: error: the key 'a' is given twice"),
         ("c.toml", "x =", "c.toml: error: not TOML"),
         ("c.json", '{"disable_pass": ["nonsense"]}', "there is no pass 'nonsense' to disable"),
         ("none.json", None, "none.json: error: no such configuration file"),
