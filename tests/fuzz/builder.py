@@ -41,7 +41,7 @@ NUMBERS = (*FLOATS, *FLOATS, *INTEGERS)
 ANY = (*NUMBERS, BOOL, BOOL)
 
 SIZES = (1, 2, 3, 4, 5, 7, 2, 3, 1, 0, 9, 16)
-SPECIAL = (0.0, -0.0, 1.0, -1.5, math.inf, -math.inf, math.nan, 1e-30, 3e4, -3e4, 0.5, 2.5)
+SPECIAL = (0.0, -0.0, -1.5, math.inf, -math.inf, math.nan, math.nan, math.nan, 1e-30, 3e4, -3e4, 2.5)
 MAX_ELEMENTS = 3000
 
 
@@ -157,7 +157,8 @@ class Builder:
     ) -> Value:
         """An operand of one of the types: an earlier value that fits, or a new input or constant.
 
-        `dynamic` also takes values whose size depends on data. `least` is the least size of any axis.
+        `dynamic` also takes values whose size depends on data, `special` values that are infinite or no numbers.
+        `least` is the least size of any axis.
         """
         low, high = (rank, rank) if isinstance(rank, int) else rank
 
@@ -169,6 +170,7 @@ class Builder:
                 and (shape is not None or min(value.shape, default=least) >= least)
                 and (constant is None or (value.kind == "constant") == constant)
                 and math.prod(value.shape) <= MAX_ELEMENTS
+                and (special or value.finite)
                 and (where is None or where(value))
             )
 
@@ -272,7 +274,7 @@ class Builder:
         if any(value.arrays[0].size > 20 * MAX_ELEMENTS for value in results):
             raise Unfit("too large")
         self.program.steps.append(Step(node, tuple(operands), results))
-        self.values.extend(results)
+        self.values.extend(value for value in results if value.error == 0 or is_floating(value.arrays[0]))
         self.values.extend(value for value in self._taken if value in operands and value not in self.values)
         return results
 

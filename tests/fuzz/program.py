@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from mlopt.compare import is_floating
+
 Array = np.ndarray
 IR_VERSION = 10
 MICROSOFT = "com.microsoft"
@@ -44,6 +46,13 @@ class Value:
     @property
     def rank(self) -> int:
         return self.arrays[0].ndim
+
+    @property
+    def finite(self) -> bool:
+        """Whether there is no infinity and no NaN in it."""
+        return not is_floating(self.arrays[0]) or all(
+            bool(np.isfinite(array.astype(np.float64)).all()) for array in self.arrays
+        )
 
     @property
     def dynamic(self) -> bool:

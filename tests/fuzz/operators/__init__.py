@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.fuzz.operators import contrib, control, elementwise, movement, numeric, quantized, selection, windows
+from tests.fuzz.operators import contrib, control, elementwise, idioms, movement, numeric, quantized, selection, windows
 from tests.fuzz.operators.table import OPERATORS, Operator
 
-FAMILIES = (elementwise, movement, numeric, windows, selection, quantized, contrib, control)
+FAMILIES = (elementwise, idioms, movement, numeric, windows, selection, quantized, contrib, control, idioms)
 
 __all__ = ["FAMILIES", "OPERATORS", "Operator"]

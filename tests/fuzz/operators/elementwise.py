@@ -41,7 +41,8 @@ def identity(b: Builder, name: str) -> object:
 def with_parameters(b: Builder, name: str) -> object:
     if name == "Gelu" and b.opset < 20 or name == "Swish" and b.opset < 24:
         raise Unfit(name)
-    x = b.tensor((F32,) if name == "Celu" else FLOATS, RANKS, dynamic=True)
+    dtypes = (F32,) if name == "Celu" else (F32, F32, F64) if name == "IsInf" and b.opset < 20 else FLOATS
+    x = b.tensor(dtypes, RANKS, dynamic=True)
     number = b.choice((None, 0.25, 1.0, 2.0, -0.5))
     positive = b.choice((None, 0.25, 1.0, 2.0))
     match name:

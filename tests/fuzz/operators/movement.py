@@ -272,7 +272,7 @@ def reverse_sequence(b: Builder, name: str) -> object:
 def one_hot(b: Builder, name: str) -> object:
     depth = b.integer(1, 5)
     indices = b.tensor((I64, I32), (0, 3))
-    values = b.tensor((F32, I64, I32), shape=(2,))
+    values = b.tensor((F32, I64, I32), shape=(2,), special=False)
     return b.node(name, indices, b.numbers(depth), values, axis=b.choice((None, *range(-indices.rank - 1, indices.rank + 1))))
 
 

@@ -25,8 +25,12 @@ def _zero(b: Builder, dtype: np.dtype, shape: Sequence[int] = ()) -> Value:
     return b.new([b.fill(dtype, shape)] * 2, constant=b.integer(0, 3) > 0, structural=True)
 
 
-def _side(b: Builder, dtype: np.dtype) -> tuple[Value, Value]:
-    return _scale(b), _zero(b, dtype)
+def _side(b: Builder, dtype: np.dtype, *, constant: bool = False) -> tuple[Value, Value]:
+    side = _scale(b), _zero(b, dtype)
+    if constant:
+        for value in side:
+            value.kind = "constant"
+    return side
 
 
 @operator("QuantizeLinear DequantizeLinear")
@@ -131,7 +135,8 @@ def quantized_convolution(b: Builder, name: str) -> object:
 @operator("QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearConcat QLinearSoftmax QLinearWhere", domain=MICROSOFT)
 def quantized_elementwise(b: Builder, name: str) -> object:
     x = b.tensor(BYTES, (1, 4), least=1)
-    side, out = _side(b, x.dtype), _side(b, x.dtype)
+    tabled = name in ("QLinearSoftmax", "QLinearSigmoid", "QLinearLeakyRelu")  # from which onnxruntime makes tables
+    side, out = (_side(b, x.dtype, constant=tabled) for _ in range(2))
     match name:
         case "QLinearAdd" | "QLinearMul":
             y = b.partner(x)

@@ -1,0 +1,156 @@
+"""What exporters and people write for one thing: groups of nodes that passes look for, with their near misses.
+
+All values in between may be used by what comes after, or be outputs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.fuzz.builder import F32, Builder
+from tests.fuzz.operators.table import operator
+from tests.fuzz.program import Value
+
+
+def _number(b: Builder, number: float) -> Value:
+    return b.new([np.array(number, F32)] * b.program.runs, constant=True)
+
+
+def _activation(b: Builder, x: Value) -> Value:
+    match b.choice(("Relu", "Sigmoid", "Clip", "none", "LeakyRelu", "HardSwish")):
+        case "none":
+            return x
+        case "Clip":
+            return b.node("Clip", x, _number(b, 0.0), _number(b, 6.0))[0]
+        case "HardSwish" if b.opset < 14:
+            return x
+        case name:
+            return b.node(name, x)[0]
+
+
+@operator("conv-norm")
+def normalized_convolution(b: Builder, name: str) -> object:
+    group = b.choice((1, 1, 2))
+    channels, out = group * b.integer(1, 2), group * b.integer(1, 3)
+    x = b.tensor((F32,), shape=(b.integer(1, 2), channels, b.integer(3, 6), b.integer(3, 6)), special=False)
+    bias = b.parameter(F32, (out,)) if b.flag() else None
+    transposed = b.rarely()
+    shape = (channels, out // group, 2, 3) if transposed else (out, channels // group, 2, 3)
+    weight = b.parameter(F32, shape)
+    pads = [b.integer(0, 1) for _ in range(4)]
+    (y,) = b.node("ConvTranspose" if transposed else "Conv", x, weight, bias, group=group, pads=pads)
+    if b.rarely():
+        (y,) = b.node("Add", y, b.parameter(F32, (out, 1, 1)))
+    parameters = [b.parameter(F32, (out,), positive=i == 3) for i in range(4)]
+    (y,) = b.node("BatchNormalization", y, *parameters)
+    if b.flag():
+        (y,) = b.node("Add", y, b.tensor((F32,), shape=y.shape, special=False))
+    return _activation(b, y)
+
+
+@operator("linear")
+def linear(b: Builder, name: str) -> object:
+    x = b.tensor((F32,), (2, 3), least=1, special=False)
+    columns = b.integer(1, 6)
+    if x.rank == 2 and b.flag():
+        (y,) = b.node("Gemm", x, b.parameter(F32, (columns, x.shape[-1])), b.parameter(F32, (columns,)), transB=1)
+    else:
+        (y,) = b.node("MatMul", x, b.parameter(F32, (x.shape[-1], columns)))
+        (y,) = b.node("Add", *b.rng.sample([y, b.parameter(F32, (columns,))], 2))
+    y = _activation(b, y)
+    if y.rank == 2 and b.rarely():
+        parameters = [b.parameter(F32, (columns,), positive=i == 3) for i in range(4)]
+        (y,) = b.node("BatchNormalization", y, *parameters)
+    return b.node("Add", y, b.tensor((F32,), shape=y.shape, special=False)) if b.flag() else y
+
+
+@operator("attention")
+def attention(b: Builder, name: str) -> object:
+    n, heads, s, t, d = b.integer(1, 2), b.integer(1, 3), b.integer(1, 4), b.integer(1, 4), b.choice((2, 4))
+    q = b.tensor((F32,), shape=(n, s, heads * d), special=False)
+    k, v = (b.tensor((F32,), shape=(n, t, heads * d), special=False) for _ in range(2))
+
+    def by_head(x: Value, perm: list[int]) -> Value:
+        (split,) = b.node("Reshape", x, b.numbers([0, 0, heads, d], bound=False))
+        return b.node("Transpose", split, perm=perm)[0]
+
+    queries, values = by_head(q, [0, 2, 1, 3]), by_head(v, [0, 2, 1, 3])
+    keys = by_head(k, [0, 2, 3, 1])
+    (scores,) = b.node("MatMul", queries, keys)
+    (scores,) = b.node(*(("Mul", scores, _number(b, d**-0.5)) if b.flag() else ("Div", scores, _number(b, d**0.5))))
+    if b.flag():
+        mask = b.new([np.where(b.seed().random((s, t)) < 0.3, -np.inf, 0).astype(F32) for _ in range(2)])
+        (scores,) = b.node("Add", scores, mask)
+    (weights,) = b.node("Softmax", scores, axis=-1)
+    if b.flag():
+        (bad,) = b.node("IsNaN", weights)
+        (weights,) = b.node("Where", bad, _number(b, 0.0), weights)
+    (y,) = b.node("MatMul", weights, values)
+    (y,) = b.node("Transpose", y, perm=[0, 2, 1, 3])
+    return b.node("Reshape", y, b.numbers([0, 0, heads * d], bound=False))
+
+
+@operator("layer-norm")
+def composed_layer_norm(b: Builder, name: str) -> object:
+    x = b.tensor((F32,), (2, 3), least=2, special=False)
+    axes = b.choice(([-1], [-1], [0], [-2, -1]))
+
+    def mean(value: Value) -> Value:
+        if b.opset >= 18:
+            return b.node("ReduceMean", value, b.numbers(axes, bound=False))[0]
+        return b.node("ReduceMean", value, axes=axes)[0]
+
+    centered = x if b.rarely() else b.node("Sub", x, mean(x))[0]
+    square = b.node("Pow", centered, _number(b, 2.0)) if b.flag() else b.node("Mul", centered, centered)
+    (shifted,) = b.node("Add", mean(square[0]), _number(b, 1e-5))
+    (root,) = b.node("Sqrt", shifted)
+    (y,) = b.node("Div", centered, root)
+    if b.flag():
+        (y,) = b.node("Mul", y, b.parameter(F32, x.shape[-1:]))
+        (y,) = b.node("Add", y, b.parameter(F32, x.shape[-1:]))
+    return y
+
+
+@operator("gelu")
+def composed_gelu(b: Builder, name: str) -> object:
+    x = b.tensor((F32,), (0, 3), special=False)
+    if b.flag():
+        (y,) = b.node("Sigmoid", b.node("Mul", x, _number(b, b.choice((1.0, 1.702))))[0])
+        return b.node("Mul", x, y)
+    (y,) = b.node("Erf", b.node("Div", x, _number(b, b.choice((2**0.5, 1.5))))[0])
+    (y,) = b.node("Add", y, _number(b, 1.0))
+    (y,) = b.node("Mul", x, y)
+    return b.node("Mul", y, _number(b, b.choice((0.5, 0.5, 2.0))))
+
+
+@operator("movements")
+def movements(b: Builder, name: str) -> object:
+    """Transposes, reshapes, slices and concats that nearly cancel, with operators between them."""
+    x = b.tensor((F32,), (2, 4), least=1)
+    y = x
+    for _ in range(b.integer(2, 5)):
+        match b.choice(("transpose", "transpose", "back", "reshape", "slice", "unary", "binary", "concat", "cast")):
+            case "transpose":
+                (y,) = b.node("Transpose", y, perm=b.permutation(y.rank))
+            case "back" if y.rank == x.rank:
+                (y,) = b.node("Transpose", y, perm=list(reversed(range(y.rank))))
+            case "reshape":
+                (y,) = b.node("Reshape", y, b.numbers(b.choice((x.shape, y.shape, (-1, y.shape[-1]))), bound=False)) if (
+                    y.arrays[0].size == x.arrays[0].size
+                ) else (y,)
+            case "slice":
+                axis = b.integer(0, y.rank - 1)
+                numbers = [[b.choice((0, 1, -1))], [b.choice((2**31, -1, 2))], [axis], [b.choice((1, 1, 2))]]
+                if numbers[0][0] < y.shape[axis] - 1:
+                    (y,) = b.node("Slice", y, *(b.numbers(values, bound=False) for values in numbers))
+            case "unary":
+                (y,) = b.node(b.choice(("Relu", "Neg", "Abs")), y)
+            case "binary":
+                (y,) = b.node(b.choice(("Add", "Sub", "Mul")), *b.rng.sample([y, b.partner(y, dynamic=False)], 2))
+            case "concat":
+                (y,) = b.node("Concat", y, y, axis=b.integer(0, y.rank - 1))
+            case _:
+                (y,) = b.node("Cast", b.node("Cast", y, to=11)[0], to=1)
+        if 0 in y.shape or y.rank == 0:
+            break
+    return y
