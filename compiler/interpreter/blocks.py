@@ -7,7 +7,7 @@ rank 0. Here are the upstream operations; a level adds its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import func, scf, tensor
@@ -23,7 +23,13 @@ from mlopt.ir.locations import place_of_op
 
 
 class BlockEvaluator:
-    """Evaluates blocks; `evaluate` is for a level to extend."""
+    """Evaluates blocks; `evaluate` is for a level to extend.
+
+    `disturb` is applied to every result of an operation, if it is given: to see how much roundings matter.
+    """
+
+    def __init__(self, disturb: Callable[[Array], Array] | None = None):
+        self._disturb = disturb
 
     def evaluate_block(
         self, block: Block, values: dict[SSAValue, Array], *, owned: bool = False
@@ -36,7 +42,10 @@ class BlockEvaluator:
         for op in block.ops:
             if isinstance(op, func.ReturnOp | YieldOp | scf.YieldOp | scf.ConditionOp):
                 return [values[operand] for operand in op.operands]
-            values.update(zip(op.results, self.evaluate(op, values), strict=True))
+            results = self.evaluate(op, values)
+            if self._disturb is not None:
+                results = [self._disturb(result) for result in results]
+            values.update(zip(op.results, results, strict=True))
             if uses is not None:
                 _drop_unused(op, values, uses)
         raise RunError("the block has no terminator")

@@ -6,7 +6,7 @@ contents that are undefined (`tensor.empty`) are poisoned so that a use of them 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -60,9 +60,16 @@ def evaluate_module(module: ModuleOp, inputs: Mapping[str, Array], weights: Weig
 
 
 def evaluate_function(
-    main: func.FuncOp, inputs: Mapping[str, Array], weights: WeightStore
+    main: func.FuncOp,
+    inputs: Mapping[str, Array],
+    weights: WeightStore,
+    *,
+    disturb: Callable[[Array], Array] | None = None,
 ) -> dict[str, Array]:
-    """`evaluate_module` for a function of any name. A value is dropped after its last use."""
+    """`evaluate_module` for a function of any name. A value is dropped after its last use.
+
+    `disturb`, if given, is applied to every result of an operation.
+    """
     require_known_integers(main)
     block = main.body.block
     values: dict[SSAValue, Array] = {}
@@ -71,7 +78,7 @@ def evaluate_function(
     ):
         values[arg] = _input(arg, _text(attributes, "mlopt.name") or f"arg{i}", attributes, inputs)
     with np.errstate(all="ignore"):  # overflow, NaN and division by zero have results
-        results = _Evaluator(weights).evaluate_block(block, values, owned=True)
+        results = _Evaluator(weights, disturb).evaluate_block(block, values, owned=True)
     named: dict[str, Array] = {}
     extents: dict[Extent, int] = {}
     for i, (result, attributes) in enumerate(
@@ -126,7 +133,8 @@ def _input(arg: SSAValue, name: str, attributes: DictionaryAttr, inputs: Mapping
 class _Evaluator(BlockEvaluator):
     """Evaluates blocks of a kernel-level module; values of tensors are arrays that are never written to."""
 
-    def __init__(self, weights: WeightStore):
+    def __init__(self, weights: WeightStore, disturb: Callable[[Array], Array] | None):
+        super().__init__(disturb)
         self._weights = weights
 
     def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
@@ -135,7 +143,7 @@ class _Evaluator(BlockEvaluator):
                 return evaluate_structured(op, values)
             case LaunchOp():
                 arguments = [values[operand] for operand in op.operands]
-                inside = dict(zip(op.body.args, arguments, strict=True))
+                inside: dict[SSAValue, Array] = dict(zip(op.body.args, arguments, strict=True))
                 return self.evaluate_block(op.body, inside, owned=True)
             case FillOp():
                 return [np.full_like(values[op.init], values[op.value])]

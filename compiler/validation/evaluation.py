@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -72,13 +72,22 @@ class Evaluator:
     weights: WeightStore
     reuse: bool = True
 
-    def run(self, function: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs of a function by name. Raises what the evaluators raise; `LookupError` if it is not there."""
+    def run(
+        self,
+        function: str,
+        inputs: Mapping[str, Array],
+        *,
+        disturb: Callable[[Array], Array] | None = None,
+    ) -> dict[str, Array]:
+        """The outputs of a function by name. Raises what the evaluators raise; `LookupError` if it is not there.
+
+        `disturb`, if given, is applied to every result of an operation, but not at the memref level.
+        """
         match self.level:
             case "graph":
-                return evaluate_graph(self._function(function), inputs, self.weights)
+                return evaluate_graph(self._function(function), inputs, self.weights, disturb=disturb)
             case "kernel":
-                return evaluate_kernel(self._function(function), inputs, self.weights)
+                return evaluate_kernel(self._function(function), inputs, self.weights, disturb=disturb)
             case "memref":
                 executable = self._executable
                 out = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in executable.outputs}

@@ -21,7 +21,7 @@ from functools import cached_property
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlopt.diagnostics import MloptError, Place
 from mlopt.interface import argument_attributes, result_attributes
@@ -226,7 +226,8 @@ def _uses_of(live: Sequence[Operation], results: Sequence[SSAValue]) -> list[SSA
     used.update(dict.fromkeys(value for value in results if value not in made))
     arguments = [value for value in used if isinstance(value, BlockArgument)]
     rest = [value for value in used if not isinstance(value, BlockArgument)]
-    return [*sorted(arguments, key=lambda argument: argument.index), *rest]
+    arguments.sort(key=lambda argument: argument.index)
+    return [*arguments, *rest]
 
 
 def _values(case: Case, wanted: Mapping[str, SSAValue]) -> dict[str, Array]:
@@ -257,7 +258,9 @@ def _module(
         block.add_op(op.clone(mapper))
     block.add_op(ReturnOp(*(mapper[value] for value in results)))
     attributes = argument_attributes(case.func)
-    given = dict(zip(case.func.body.block.args, attributes, strict=True))
+    given: dict[SSAValue, dict[str, Attribute]] = dict(
+        zip(case.func.body.block.args, attributes, strict=True)
+    )
     arg_attrs = [
         DictionaryAttr({**given.get(value, {}), "mlopt.name": StringAttr(names[value])}) for value in outside
     ]

@@ -77,7 +77,7 @@ def _pipeline(suspect: Suspect, module: ModuleOp) -> str:
 def _seeded_inputs_show_it(case: Case) -> bool:
     """Whether the pass goes wrong on seeded inputs too."""
     try:
-        inputs = seeded_inputs(case.func)
+        inputs = seeded_inputs(case.func, case.suspect.ctx.weights)
     except InputError:
         return False
     verdict = try_on(case.suspect, case.module, case.function, inputs)

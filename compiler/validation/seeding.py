@@ -1,19 +1,20 @@
 """Inputs to evaluate functions on: random ones of the declared types, the same ones every time.
 
 Floats are standard normal; integers are 0 or 1, as masks want them, but those that are only used as the indices of
-gathers are drawn from all that the gathers allow; an input that must have one value (`mlopt.value`) has that.
+gathers, or compared with constants (the one-hot form), are drawn from all that these allow; an input that must have
+one value (`mlopt.value`) has that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from mlopt.arrays import random_array
 from mlopt.diagnostics import InputError
@@ -21,8 +22,9 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
 from mlopt.interface import argument_attributes
 from mlopt.ir.dense import is_dense
-from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
+from mlopt.ir.dtypes import constant_array, dense_to_array, to_numpy_dtype
 from mlopt.ir.locations import place_of_op
+from mlopt.weights import WeightStore
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -49,19 +51,14 @@ def function_inputs(func: FuncOp) -> list[FunctionInput]:
     for i, (argument, attributes) in enumerate(
         zip(func.body.block.args, argument_attributes(func), strict=True)
     ):
-        type_ = argument.type
-        if isinstance(type_, MemRefType):
-            name = attributes.get("mlopt.input")
-            if name is None:
-                continue
-        elif isinstance(type_, TensorType):
-            name = attributes.get("mlopt.name", StringAttr(f"arg{i}"))
-        else:
-            raise InputError(f"argument {i} is of type {type_}, expected a tensor", place=place_of_op(func))
-        if not type_.has_static_shape():
-            raise InputError(
-                f"argument {i} is of type {type_}, expected a static shape", place=place_of_op(func)
-            )
+        given: Attribute = argument.type
+        if isinstance(given, MemRefType) and "mlopt.input" not in attributes:
+            continue
+        if not isinstance(given, MemRefType | TensorType) or not given.has_static_shape():
+            what = f"argument {i} is of type {argument.type}, expected a tensor of static shape"
+            raise InputError(what, place=place_of_op(func))
+        type_ = cast(MemRefType[Attribute] | TensorType[Attribute], given)
+        name = attributes.get("mlopt.input") or attributes.get("mlopt.name") or StringAttr(f"arg{i}")
         assert isinstance(name, StringAttr)
         declared, value = attributes.get("mlopt.dtype"), attributes.get("mlopt.value")
         dtype = (
@@ -74,16 +71,16 @@ def function_inputs(func: FuncOp) -> list[FunctionInput]:
     return found
 
 
-def seeded_inputs(func: FuncOp) -> dict[str, Array]:
+def seeded_inputs(func: FuncOp, weights: WeightStore) -> dict[str, Array]:
     """Random inputs of a function by name; `InputError` as for `function_inputs`."""
     generator = np.random.default_rng(SEED)
-    return {each.name: _draw(each, generator) for each in function_inputs(func)}
+    return {each.name: _draw(each, generator, weights) for each in function_inputs(func)}
 
 
-def _draw(each: FunctionInput, generator: np.random.Generator) -> Array:
+def _draw(each: FunctionInput, generator: np.random.Generator, weights: WeightStore) -> Array:
     if each.value is not None:
         return each.value
-    bound = index_bound(each.argument) if each.dtype.kind in "iu" else None
+    bound = index_bound(each.argument, weights) if each.dtype.kind in "iu" else None
     if bound is None:
         return random_array(each.shape, each.dtype, generator)
     return generator.integers(0, max(1, bound), size=each.shape).astype(each.dtype)
@@ -95,8 +92,11 @@ _MOVEMENTS = (
 )
 
 
-def index_bound(value: SSAValue) -> int | None:
-    """The largest number that every gather using `value` as indices has elements for; None if it is used otherwise."""
+def index_bound(value: SSAValue, weights: WeightStore) -> int | None:
+    """The largest number below which every integer is an index that all uses of `value` take; None if it is no index.
+
+    Uses are the indices of gathers, and comparisons with constants of several elements.
+    """
     bounds: list[int] = []
     pending = [value]
     while pending:
@@ -106,11 +106,23 @@ def index_bound(value: SSAValue) -> int | None:
                 bounds.append(shape_of(op.input)[op.axis.value.data])
             elif isinstance(op, graph.GatherNdOp) and use.index == 1:
                 bounds.append(_smallest(shape_of(op.input), op))
+            elif isinstance(op, graph.EqualOp):
+                bounds.append(_largest(op.operands[1 - use.index], weights) + 1)
             elif isinstance(op, _MOVEMENTS):
                 pending += op.results
-            else:
+            elif not isinstance(op, graph.ShapeOp):
                 return None
-    return min(bounds, default=None)
+    bound = min(bounds, default=0)
+    return bound if bound > 0 else None
+
+
+def _largest(value: SSAValue, weights: WeightStore) -> int:
+    """The largest element of a constant of several elements; -1 for any other value."""
+    constant = value.owner
+    if not isinstance(constant, graph.ConstantOp):
+        return -1
+    array = constant_array(constant.value, weights)
+    return int(array.max()) if array.size > 1 and array.dtype.kind in "iu" else -1
 
 
 def _smallest(shape: Sequence[int], op: graph.GatherNdOp) -> int:

@@ -109,10 +109,9 @@ def judge(suspect: Suspect, after: ModuleOp, samples: Sequence[Sample]) -> list[
     if evaluators[0].level == "memref" and not is_planned(after):
         evaluators.append(Evaluator(after, suspect.ctx.weights, reuse=False))
     for sample in samples:
-        for evaluator in evaluators:
-            verdict = _judge_once(suspect, evaluator, sample)
-            if verdict.difference is None:
-                break
+        verdict = _judge_once(suspect, evaluators[0], sample)
+        if verdict.difference is not None and len(evaluators) > 1:
+            verdict = _judge_once(suspect, evaluators[1], sample)
         verdicts.append(verdict)
         if verdict.difference is not None:
             break

@@ -24,17 +24,21 @@ from mlopt.ir.dtypes import typed_array
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.instrumentation import Instrumentation
 from mlopt.validation.bisection import Blame, find_blame
-from mlopt.validation.comparing import Difference, default_tolerance
+from mlopt.validation.comparing import Difference, Rounding, compare_outputs, default_tolerance
 from mlopt.validation.evaluation import (
     Array,
     Evaluator,
     functions_of,
+    level,
     require_evaluable,
 )
 from mlopt.validation.reduction import reduce_case
 from mlopt.validation.reproducer import write_reproducer
 from mlopt.validation.seeding import function_inputs, seeded_inputs
 from mlopt.validation.trial import ReportMark, Sample, Suspect, at_path, judge, path_of
+
+SAFETY = 8
+"""Where single roundings change an output by this part of the tolerance, a conversion is not judged by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class _Known:
     origin: str
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array] | None = None
+    is_used: bool = True
 
     @property
     def sample(self) -> Sample:
@@ -119,7 +124,7 @@ class Validator(Instrumentation):
         suspect = Suspect(pass_, path_of(op), self._tolerance(pass_, before), self.ctx)
         self._snapshot = None
         samples = self._baseline(before, op)
-        found = self._compare(suspect, module, samples)
+        found = self._compare(suspect, before, module, samples)
         if found is None:
             return True
         known, difference = found
@@ -181,7 +186,9 @@ class Validator(Instrumentation):
         try:
             for origin in origins:
                 if (name, origin) not in self._known:
-                    inputs = seeded_inputs(func) if origin == "seeded" else self._given(func)
+                    inputs = (
+                        seeded_inputs(func, self.ctx.weights) if origin == "seeded" else self._given(func)
+                    )
                     self._known[name, origin] = _Known(name, origin, inputs)
         except MloptError as error:
             self._say_once(f"function '@{name}': {error.message}", error.place)
@@ -195,18 +202,18 @@ class Validator(Instrumentation):
 
     def _evaluate(self, known: _Known, evaluator: Evaluator) -> bool:
         """Make sure that the outputs are known; returns whether they are."""
-        if known.outputs is None:
+        if known.outputs is None and known.is_used:
             try:
                 known.outputs = evaluator.run(known.function, known.inputs)
             except MloptError as error:
                 what = f"function '@{known.function}' on {known.origin} inputs: {error.message}"
                 self._say_once(what, error.place)
-        return known.outputs is not None
+        return known.outputs is not None and known.is_used
 
     # After a pass
 
     def _compare(
-        self, suspect: Suspect, after: ModuleOp, samples: Sequence[_Known]
+        self, suspect: Suspect, before: ModuleOp, after: ModuleOp, samples: Sequence[_Known]
     ) -> tuple[_Known, Difference] | None:
         """The first sample that shows a difference, and the difference.
 
@@ -218,16 +225,41 @@ class Validator(Instrumentation):
             self._say_once(f"what pass '{suspect.pass_.name}' left: {error.message}", error.place)
             self._known.clear()
             return None
-        verdicts = judge(suspect, after, [known.sample for known in samples])
-        for known, verdict in zip(samples, verdicts, strict=False):
-            if verdict.difference is not None:
-                return known, verdict.difference
+        samples, is_conversion = list(samples), level(before) != level(after)
+        while True:
+            verdicts = judge(suspect, after, [known.sample for known in samples])
+            difference = verdicts[-1].difference if verdicts else None
+            if difference is None:
+                break
+            known = samples[len(verdicts) - 1]
+            if not is_conversion or self._is_firm(known, before, suspect.tolerance):
+                return known, difference
+            samples.remove(known)
         for known, verdict in zip(samples, verdicts, strict=True):
             known.outputs = verdict.outputs
         if samples:
             largest = max(verdict.largest_error for verdict in verdicts)
             self.validated.append(ValidatedPass(suspect.pass_.name, largest))
         return None
+
+    def _is_firm(self, known: _Known, before: ModuleOp, tolerance: float) -> bool:
+        """Whether roundings leave the outputs as they are; if not, no conversion can be judged by them.
+
+        The evaluators of two levels add up in different orders. A sample on which a model amplifies that to the
+        tolerance is not used any more.
+        """
+        evaluator = Evaluator(before, self.ctx.weights)
+        disturbed = evaluator.run(known.function, known.inputs, disturb=Rounding())
+        verdict = compare_outputs(known.function, disturbed, known.sample.outputs, tolerance / SAFETY)
+        if verdict.difference is None:
+            return True
+        known.is_used = False
+        what = (
+            f"function '@{known.function}' on {known.origin} inputs: single roundings change output "
+            f"'{verdict.difference.output}' by {verdict.difference.error:.2g} of its largest number"
+        )
+        self._say_once(what, None)
+        return False
 
     def _reject(self, suspect: Suspect, before: ModuleOp, known: _Known, difference: Difference) -> None:
         """Find out what there is to know about a change that is not accepted, and report it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -65,13 +65,17 @@ def evaluate_module(
 
 
 def evaluate_function(
-    main: FuncOp, inputs: Mapping[str, Array], weights: WeightStore | None = None
+    main: FuncOp,
+    inputs: Mapping[str, Array],
+    weights: WeightStore | None = None,
+    *,
+    disturb: Callable[[Array], Array] | None = None,
 ) -> dict[str, Array]:
-    """`evaluate_module` for a function of any name."""
+    """`evaluate_module` for a function of any name. `disturb`, if given, is applied to every result of an operation."""
     block = main.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, _arguments(main, inputs), strict=True))
     with np.errstate(all="ignore"):
-        results = _Evaluator(weights).evaluate_block(block, values, owned=True)
+        results = _Evaluator(weights, disturb).evaluate_block(block, values, owned=True)
     names = _names(main.res_attrs, "result", len(results))
     outputs: dict[str, Array] = {}
     extents: dict[Extent, int] = {}
@@ -93,7 +97,8 @@ _UPSTREAM = frozenset({"arith", "scf", "tensor"})
 class _Evaluator(BlockEvaluator):
     """Evaluates blocks of a graph-level module."""
 
-    def __init__(self, weights: WeightStore | None):
+    def __init__(self, weights: WeightStore | None, disturb: Callable[[Array], Array] | None):
+        super().__init__(disturb)
         self._weights = weights
 
     def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
