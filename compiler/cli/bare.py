@@ -17,8 +17,12 @@ def add_bare_command(
     example: str,
     *,
     description: str,
+    verbose: str,
 ) -> argparse.ArgumentParser:
-    """A command with the options that all have (`--help`, `--version`, `-q`, `-v`) and nothing else."""
+    """A command with the options that all have (`--help`, `--version`, `-q`, `-v`) and nothing else.
+
+    `verbose` says what `-v` prints.
+    """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -30,7 +34,7 @@ def add_bare_command(
     parser.add_argument("--version", action="version", version=f"mlopt {__version__}")
     volume = parser.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="print errors and the result only")
-    volume.add_argument("-v", "--verbose", action="store_true", help="print more")
+    volume.add_argument("-v", "--verbose", action="store_true", help=verbose)
     return parser
 
 

@@ -8,6 +8,7 @@ lower bound and the heights of plans all speak of these rounded sizes.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -83,8 +84,8 @@ def conflicts(buffers: Sequence[Buffer]) -> Iterator[tuple[int, int]]:
 def check_plan(buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: int) -> None:
     """Check that `offsets` (bytes, by buffer id) place every buffer aligned, inside `capacity` and apart from others.
 
-    A sweep over time with the live buffers in order of offset; it shares no code with the planner. Buffers of size zero
-    overlap nothing.
+    A sweep over time with the live buffers in order of offset: they share no bytes, so a new one needs comparing with
+    its two neighbours only. It shares no code with the planner. Buffers of size zero overlap nothing.
 
     Raises:
         PlanError: naming the buffer, or the two buffers that are live at one moment and share bytes.
@@ -101,13 +102,17 @@ def check_plan(buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: 
                 f"buffer '{buffer.id}' takes bytes [{offset}, {offset + buffer.size}) of an arena of {capacity} bytes"
             )
     starts = sorted((buffer for buffer in buffers if buffer.size), key=lambda buffer: buffer.lower)
-    expiry: list[tuple[int, str]] = []
-    live: dict[str, Buffer] = {}
+    expiry: list[tuple[int, int, str]] = []
+    live: dict[int, Buffer] = {}
+    begins: list[int] = []
     for new in starts:
         while expiry and expiry[0][0] <= new.lower:
-            del live[heapq.heappop(expiry)[1]]
+            _, gone, _ = heapq.heappop(expiry)
+            del live[gone]
+            del begins[bisect_left(begins, gone)]
         begin, end = offsets[new.id], offsets[new.id] + new.size
-        for old in live.values():
+        above = bisect_left(begins, begin)
+        for old in (live[other] for other in begins[max(0, above - 1) : above + 1]):
             old_begin = offsets[old.id]
             if begin < old_begin + old.size and old_begin < end:
                 raise PlanError(
@@ -115,5 +120,6 @@ def check_plan(buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: 
                     f"[{old.lower}, {old.upper})) and '{new.id}' (bytes [{begin}, {end}), live in "
                     f"[{new.lower}, {new.upper})) overlap"
                 )
-        heapq.heappush(expiry, (new.upper, new.id))
-        live[new.id] = new
+        heapq.heappush(expiry, (new.upper, begin, new.id))
+        live[begin] = new
+        begins.insert(above, begin)

@@ -133,16 +133,19 @@ _REPAIR_BUDGET = 500_000
 def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
     """The lowest of the greedy plans, then of repairs of its order; the first that meets the bound ends it.
 
-    A repair places the buffers that reached the top first, and all others in the order they had.
+    A repair places the buffers that reached the top first, and all others in the order they had. Buffers that all live
+    at one moment need no search: one after the other, they meet the bound.
     """
+    best = _separate(buffers)
+    best_height = height_of(buffers, best)
+    if best_height == lower_bound:
+        return best
     pairs = list(conflicts(buffers))
     neighbours: list[list[int]] = [[] for _ in buffers]
     for one, other in pairs:
         neighbours[one].append(other)
         neighbours[other].append(one)
 
-    best = _separate(buffers)
-    best_height = height_of(buffers, best)
     best_order, best_fit = list(range(len(buffers))), False
     for key, fit in _ORDERS:
         order = sorted(range(len(buffers)), key=lambda index: (*key(buffers[index]), index))

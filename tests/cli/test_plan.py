@@ -58,6 +58,13 @@ def test_writes_the_rows_with_offsets(
     assert max(int(row["offset"]) for row in rows) == 8
 
 
+def test_verbose_prints_the_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("id,lower,upper,size\na,-1,2,3\nb,0,5,2\n")
+    assert main(["plan", str(path), "-v"]) == 0
+    assert capsys.readouterr().err == "a: bytes [0, 3) in [-1, 2)\nb: bytes [3, 5) in [0, 5)\n"
+
+
 def test_a_planned_file_can_be_planned_again(buffers: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
     assert main(["plan", str(buffers), "-o", str(first)]) == 0

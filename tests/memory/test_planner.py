@@ -57,6 +57,25 @@ instances = st.lists(
 ).map(lambda rows: [Buffer(f"b{i}", low, low + life, size, 1) for i, (low, life, size) in enumerate(rows)])
 
 
+@given(instances, st.data())
+def test_the_check_finds_every_overlap(buffers: list[Buffer], data: st.DataObject) -> None:
+    """Any offsets, against all pairs."""
+    offsets = {buffer.id: data.draw(st.integers(0, 30)) for buffer in buffers}
+    try:
+        check_plan(buffers, offsets, 40)
+        accepted = True
+    except PlanError:
+        accepted = False
+    assert accepted == is_sound(buffers, Plan(offsets, 40, 0))
+
+
+def test_buffers_that_all_live_at_once_take_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are n^2 pairs of them, and one plan up to the order."""
+    monkeypatch.setattr("mlopt.memory.planner.conflicts", None)
+    result = plan([Buffer(f"b{i}", i, 1000 - i, i, 1) for i in range(200)])
+    assert (result.height, result.status) == (199 * 200 // 2, OPTIMAL)
+
+
 def test_example_12_is_planned_optimally() -> None:
     buffers = buffers_of(EXAMPLE_12)
     result = plan(buffers)

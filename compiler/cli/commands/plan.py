@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ def add_parser(commands: Commands) -> None:
         "place buffers with known lifetimes in one arena",
         "mlopt plan buffers.csv -o planned.csv --capacity 1048576 --effort search",
         description=DESCRIPTION,
+        verbose="print the bytes and the lifetime of each buffer, too",
     )
     command.add_argument("buffers", type=Path, metavar="BUFFERS.csv", help="the buffers to place")
     command.add_argument(
@@ -88,6 +90,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         write_plan(arguments.output, buffers, result.plan.offsets)
         say(arguments, f"wrote {arguments.output}")
+    if arguments.verbose:
+        for buffer in sorted(
+            buffers.buffers, key=lambda buffer: (result.plan.offsets[buffer.id], buffer.lower)
+        ):
+            offset = result.plan.offsets[buffer.id]
+            place = f"bytes [{offset}, {offset + buffer.size})"
+            print(f"{buffer.id}: {place} in [{buffer.lower}, {buffer.upper})", file=sys.stderr)
     print_result(buffers.buffers, result)
     if arguments.capacity is None:
         return 0
