@@ -176,6 +176,12 @@ class MloptParser(Parser):
             op_type = self._op_type(name_token.text, name_token.span)
             self._parser_state.dialect_stack.append(op_type.dialect_name())
             custom = memref_syntax.PARSERS.get(op_type)
+            if custom is None and op_type.parse.__func__ is Operation.parse.__func__:
+                name = name_token.text
+                self.raise_error(
+                    f"operation '{name}' has no custom form, expected its generic form \"{name}\"(...)",
+                    name_token.span,
+                )
             op = op_type.parse(self) if custom is None else custom(self)
             self._parser_state.dialect_stack.pop()
             location = self.parse_optional_location()

@@ -280,6 +280,11 @@ def test_unregistered_dialects(opt, tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text('%0 = "a.b"() {k = #c.d<1>} : () -> !e.f\n')
     assert "not registered" in opt("x.mlir").err
     assert '"a.b"() {k = #c.d<1>} : () -> !e.f' in opt("x.mlir", "--allow-unregistered-dialect").out
+    (tmp_path / "x.mlir").write_text("\n  a.b\n")
+    expected = (
+        "x.mlir:2:3: error: operation 'a.b' has no custom form, expected its generic form \"a.b\"(...)\n"
+    )
+    assert opt("x.mlir", "--allow-unregistered-dialect").err.startswith(expected)
 
 
 def test_weights_beside_the_file(opt, tmp_path: Path) -> None:
