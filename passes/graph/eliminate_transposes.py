@@ -403,9 +403,8 @@ class _Rewriting:
                 return self._moved(value.owner.input, compose(value.owner.permutation, inverse(order)), op)
             return self._moved(value, inverse(order), op)
         if not moves_data(shape, inverse(order)):
-            shape = reordered(shape, order)
-        reshaped = self._insert(graph.ReshapeOp(value, shape), op).results[0]
-        return reshaped if shape == reordered(shape, order) else self._moved(reshaped, inverse(order), op)
+            return self._insert(graph.ReshapeOp(value, reordered(shape, order)), op).results[0]
+        return self._moved(self._insert(graph.ReshapeOp(value, shape), op).results[0], inverse(order), op)
 
     def _moved(self, value: SSAValue, order: Order, place: Operation) -> SSAValue:
         """`transpose(value, order)` in front of `place`: the value itself, or a reshape, where that does."""
