@@ -70,16 +70,21 @@ def prelu(b: Builder, name: str) -> object:
     return b.node(name, x, b.parameter(x.dtype, shape[b.integer(0, len(shape)) :]))
 
 
+def _numbers(b: Builder) -> tuple[np.dtype, ...]:
+    """The types of arithmetic: integers of 8 and 16 bits came later."""
+    return NUMBERS if b.opset >= 14 else (*FLOATS, I32, I64, U32, U64)
+
+
 @operator("Add Sub Mul")
 def arithmetic(b: Builder, name: str) -> object:
-    x = b.tensor(NUMBERS, RANKS, dynamic=True)
+    x = b.tensor(_numbers(b), RANKS, dynamic=True)
     y = x if b.rarely() else b.partner(x)
     return b.node(name, *((y, x) if b.flag() else (x, y)))
 
 
 @operator("Div")
 def divide(b: Builder, name: str) -> object:
-    x = b.tensor(NUMBERS, RANKS, dynamic=True)
+    x = b.tensor(_numbers(b), RANKS, dynamic=True)
     if is_floating(x.arrays[0]):
         return b.node(name, x, x if b.rarely() else b.partner(x))
     return b.node(name, x, _divisor(b, x))

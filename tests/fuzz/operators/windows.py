@@ -29,6 +29,9 @@ def _window(
     if dilations and b.flag():
         steps = window["dilations"] = [b.choice((1, 1, 2, 3)) for _ in range(rank)]
     window["auto_pad"] = b.choice(AUTO_PADS)
+    if pads_below and window["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):  # onnxruntime leaves dilations out of it
+        steps = [1] * rank
+        window.pop("dilations", None)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, steps, strict=True)]
     pads = [0] * (2 * rank)
     if window["auto_pad"] in (None, "NOTSET") and b.flag():
