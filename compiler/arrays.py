@@ -56,9 +56,9 @@ def read_npz(path: Path, side: Literal["in", "out"]) -> dict[str, np.ndarray]:
         with path.open("rb") as opened:
             if not zipfile.is_zipfile(opened):
                 opened.seek(0)
-                single = opened.read(6) == b"\x93NUMPY"
-                found = "a single array" if single else "a truncated file or another format"
-                raise InputError(f"expected an .npz file, found {found}", place=place)
+                if opened.read(6) == b"\x93NUMPY":
+                    raise InputError("expected an .npz file, found a single array", place=place)
+                raise InputError("not a readable .npz file: truncated, or of another format", place=place)
             opened.seek(0)
             file: object = np.load(opened, allow_pickle=False)
             assert isinstance(file, NpzFile)  # as numpy reads every zip file

@@ -143,7 +143,7 @@ def test_files_that_are_no_npz(mlopt: Command) -> None:
     np.save("array.npy", np.arange(3))
     np.savez("objects.npz", x=np.array([None]))
     wanted = mlopt("run", "m.onnx", "--inputs", "m.onnx").err
-    assert wanted == "m.onnx: error: expected an .npz file, found a truncated file or another format\n"
+    assert wanted == "m.onnx: error: not a readable .npz file: truncated, or of another format\n"
     assert_refused(
         mlopt("run", "m.onnx", "--inputs", "array.npy"), "array.npy: error: expected an .npz file, found a"
     )
@@ -232,7 +232,11 @@ def test_wrong_command_lines(mlopt: Command, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("c.json", '{"optimise": true}', "c.json: error: unknown key 'optimise', expected one of bisect, dims"),
+        (
+            "c.json",
+            '{"optimise": true}',
+            "c.json: error: unknown key 'optimise', expected one of bisect, dims",
+        ),
         ("c.json", '{"optimization": {"fuse": true}}', "unknown key 'optimization.fuse'"),
         ("c.json", "{", "c.json:1:2: error: not JSON"),
         ("c.json", '{"dims": {"a": 1, "a": 2}}', "c.json: error: the key 'a' is given twice"),
