@@ -11,6 +11,8 @@ PASSES: dict[str, str] = {
     "cse": "mlopt.passes.common.cse:CSEPass",
     "dce": "mlopt.passes.common.dce:DCEPass",
     "fold-constants": "mlopt.passes.graph.fold_constants:FoldConstantsPass",
+    "eliminate-casts": "mlopt.passes.graph.eliminate_casts:EliminateCastsPass",
+    "eliminate-reshapes": "mlopt.passes.graph.eliminate_reshapes:EliminateReshapesPass",
     "eliminate-slices": "mlopt.passes.graph.eliminate_slices:EliminateSlicesPass",
     "eliminate-transposes": "mlopt.passes.graph.eliminate_transposes:EliminateTransposesPass",
     "fold-batch-norm": "mlopt.passes.graph.fold_batch_norm:FoldBatchNormPass",

@@ -187,12 +187,12 @@ def _is_identity(order: Order) -> bool:
 
 
 def _reshape_from_operand(op: Operation, index: int, order: Order) -> Orders | None:
-    result = _through_reshape(shape_of(op.operands[0]), shape_of(op.results[0]), order)
+    result = order_after_reshape(shape_of(op.operands[0]), shape_of(op.results[0]), order)
     return None if result is None else Orders((order,), (None if _is_identity(result) else result,))
 
 
 def _reshape_from_result(op: Operation, order: Order) -> Orders | None:
-    source = _through_reshape(shape_of(op.results[0]), shape_of(op.operands[0]), order)
+    source = order_after_reshape(shape_of(op.results[0]), shape_of(op.operands[0]), order)
     return None if source is None or _is_identity(source) else Orders((source,), (order,))
 
 
@@ -201,7 +201,7 @@ def _rebuild_reshape(op: Operation, operands: Sequence[SSAValue], orders: Orders
     return graph.ReshapeOp(operands[0], shape if order is None else reordered(shape, order))
 
 
-def _through_reshape(shape: Sequence[int], target: Sequence[int], order: Order) -> Order | None:
+def order_after_reshape(shape: Sequence[int], target: Sequence[int], order: Order) -> Order | None:
     """The order of what a value of `shape` in `order` is reshaped to, if groups of dimensions stay together."""
     groups = reshape_groups(shape, target)
     if groups is None:

@@ -5,8 +5,6 @@ What is not here is not exact: `x + 0.0` (it turns -0.0 into 0.0), `x * 0`, `x -
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,6 +23,7 @@ from mlopt.dialects.graph.base import (
     with_shape,
 )
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
+from mlopt.passes.graph.axis_orders import order_after_reshape, reordered
 
 
 class DropIdentityMovement(RewritePattern):
@@ -80,39 +79,28 @@ class MergeReshapes(RewritePattern):
 
 
 class TransposeBetweenReshapes(RewritePattern):
-    """reshape(transpose(reshape(x))) -> transpose(x), if the last reshape splits again what the first one merges"""
+    """reshape(transpose(reshape(x))) -> transpose(reshape(x)), if the last reshape keeps dimensions together
+
+    There is no reshape left if it splits again what the first one merges; else the others must have no other use.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: graph.ReshapeOp, rewriter: PatternRewriter, /) -> None:
         transpose = op.input.owner
         if not isinstance(transpose, graph.TransposeOp) or not isinstance(
-            merge := transpose.input.owner, graph.ReshapeOp
+            first := transpose.input.owner, graph.ReshapeOp
         ):
             return
-        shape = shape_of(merge.input)
-        groups = merged_dimensions(shape, shape_of(merge.result))
-        if groups is None:
+        shape = shape_of(op.result)
+        order = order_after_reshape(shape_of(op.input), shape, transpose.permutation)
+        if order is None:
             return
-        perm = [axis for group in transpose.permutation for axis in groups[group]]
-        if shape_of(op.result) == tuple(shape[axis] for axis in perm):
-            rewriter.replace(op, graph.TransposeOp(merge.input, perm))
-
-
-def merged_dimensions(shape: Sequence[int], merged: Sequence[int]) -> list[list[int]] | None:
-    """For each dimension of `merged` the neighbouring dimensions of `shape` that it is the product of, if it is one."""
-    groups: list[list[int]] = []
-    axis = 0
-    for size in merged:
-        group: list[int] = []
-        product = 1
-        while axis < len(shape) and (product != size or not group):
-            product *= shape[axis]
-            group.append(axis)
-            axis += 1
-        if product != size:
-            return None
-        groups.append(group)
-    return groups if axis == len(shape) else None
+        before = reordered(shape, order)
+        if before == shape_of(first.input):
+            rewriter.replace(op, graph.TransposeOp(first.input, order))
+        elif op.input.has_one_use() and transpose.input.has_one_use():
+            reshape = graph.ReshapeOp(first.input, before)
+            rewriter.replace(op, [reshape, graph.TransposeOp(reshape, order)])
 
 
 class MergeExpands(RewritePattern):
@@ -148,7 +136,7 @@ class SinkExpand(RewritePattern):
 
 
 class MergeCasts(RewritePattern):
-    """cast(cast(x, B), C) -> cast(x, C), if the first cast keeps every value"""
+    """cast(cast(x, B), C) -> cast(x, C), if that gives the same for every value"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: graph.CastOp, rewriter: PatternRewriter, /) -> None:
@@ -158,7 +146,7 @@ class MergeCasts(RewritePattern):
         first, middle, last = (
             tensor_type(value.type).element_type for value in (inner.input, op.input, op.result)
         )
-        if widens(first, middle):
+        if merges(first, middle, last):
             mode = None if op.round_mode is None else op.round_mode.data
             saturate = op.saturate is not None
             rewriter.replace(op, graph.CastOp(inner.input, last, saturate=saturate, round_mode=mode))
@@ -287,6 +275,15 @@ _FLOAT_WIDTHS: dict[type[Attribute], int] = {
 }
 
 
+_PRECISIONS: dict[type[Attribute], int] = {
+    Float16Type: 11,
+    BFloat16Type: 8,
+    Float32Type: 24,
+    Float64Type: 53,
+}
+"""Bits of the significand, with the one that is not stored."""
+
+
 def widens(source: Attribute, target: Attribute) -> bool:
     """Does a cast keep every value apart, within floats or within integers, or come from i1?"""
     if is_bool(source):
@@ -296,6 +293,28 @@ def widens(source: Attribute, target: Attribute) -> bool:
         return narrower and (is_unsigned(source) or not is_unsigned(target))
     widths = [_FLOAT_WIDTHS.get(type(element)) for element in (source, target)]
     return widths[0] is not None and widths[1] is not None and widths[0] < widths[1]
+
+
+def merges(source: Attribute, middle: Attribute, target: Attribute) -> bool:
+    """Is a cast to `middle` and one from there to `target` the same as one cast, for every value of `source`?
+
+    So it is if the first keeps every value, and for integers that wrap twice. An integer may go through floats only if
+    they and the target both hold all of its values; what is rounded twice, or truncated, is kept.
+    """
+    if widens(source, middle):
+        return True
+    if is_integer(source) and is_integer(middle) and is_integer(target):
+        return to_numpy_dtype(target).itemsize <= to_numpy_dtype(middle).itemsize
+    holds_source = is_bool(target) or target == source or widens(source, target) or _holds(target, source)
+    return holds_source and _holds(middle, source)
+
+
+def _holds(float_type: Attribute, integer: Attribute) -> bool:
+    """Is every value of an integer type a number of a floating-point type?"""
+    if type(float_type) not in _PRECISIONS or not is_integer(integer):
+        return False
+    bits = 8 * to_numpy_dtype(integer).itemsize - (0 if is_unsigned(integer) else 1)
+    return bits <= _PRECISIONS[type(float_type)]
 
 
 _DROP_IDENTITY = DropIdentityMovement()
