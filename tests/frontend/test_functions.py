@@ -64,6 +64,31 @@ def test_attention_with_a_mask() -> None:
     assert_as_onnxruntime(one, {"q": q, "k": k, "v": v, "mask": mask}, 23)
 
 
+def test_celu_of_a_number() -> None:
+    """The definition has a tensor of one element in it, the result has none more than the operand."""
+    assert_as_onnxruntime(node("Celu", "x", alpha=2.0), {"x": np.array(-0.3, np.float32)}, 12)
+
+
+@pytest.mark.parametrize("size", [(1, 3, 2, 5), (2, 3, 1, 1), (1, 1, 1, 2, 3)])
+def test_grids_of_one_image(size: tuple[int, ...]) -> None:
+    theta = RANDOM.standard_normal((size[0], len(size) - 2, len(size) - 1)).astype(np.float32)
+    assert_as_onnxruntime(node("AffineGrid", "theta size"), {"theta": theta, "size": np.array(size)}, 20)
+
+
+@pytest.mark.parametrize("size", [(1, 2, 1, 3), (2, 2, 3, 1), (1, 2, 1, 2, 1)])
+def test_grids_with_one_position_along_an_axis(size: tuple[int, ...]) -> None:
+    """It is at -1, where the standard has it for the depth; onnxruntime has it at 1."""
+    theta = RANDOM.standard_normal((size[0], len(size) - 2, len(size) - 1)).astype(np.float32)
+    arrays = {"theta": theta, "size": np.array(size)}
+    one = node("AffineGrid", "theta size", "y", align_corners=1)
+    model = model_of([one], [value_info(*item) for item in arrays.items()], ["y"], opset=20)
+    axes = [np.linspace(-1, 1, n) if n > 1 else np.array([-1.0]) for n in size[2:]]
+    points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(size[2:])], axis=-1)
+    want = np.einsum("nij,...j->n...i", theta, points).astype(np.float32)
+    got = evaluate_module(import_model(model, context(), inputs=arrays), arrays)
+    assert_close(got, {"y": want})
+
+
 def test_all_operations_are_at_the_node() -> None:
     model = model_of([node("Shrink", "x")], [value_info("x", X)], ["y"], opset=18)
     places = {str(op.location) for op in operations(import_model(model, context()))}

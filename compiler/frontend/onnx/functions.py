@@ -8,7 +8,7 @@ computing the same keep (Softplus overflows as it is defined).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, cast
 
 import onnx
@@ -65,7 +65,10 @@ def definition(node: NodeProto, domain: str, opset: int, types: Sequence[TypePro
     if not data:
         return None
     defaults = {name: attribute.default_value for name, attribute in schema.attributes.items()}
-    return with_attributes(FunctionProto.FromString(data), node, defaults)
+    function = FunctionProto.FromString(data)
+    if not domain and node.op_type in _CORRECTIONS:
+        _CORRECTIONS[node.op_type](function)
+    return with_attributes(function, node, defaults)
 
 
 def with_attributes(
@@ -80,6 +83,49 @@ def with_attributes(
     for inner in bound.node:
         _bind_attributes(inner, attributes)
     return bound
+
+
+def _correct_celu(function: FunctionProto) -> None:
+    """Its alpha is a tensor of one element there: the result of an operand of rank 0 would have rank 1."""
+    for inner in function.node:
+        if inner.op_type == "Constant":
+            del inner.attribute[0].t.dims[:]
+
+
+def _correct_affine_grid(function: FunctionProto) -> None:
+    """It leaves out the axis of a Squeeze, so that a batch of 1 would go too, and divides by the size less one.
+
+    The only position along an axis of size 1 is at -1, as the standard has it for the depth and the reference
+    evaluator for all axes.
+    """
+    for inner in _all_nodes(function.node):
+        if inner.op_type == "Squeeze" and len(inner.input) == 1:
+            inner.input.append("one_1d")
+        for graph in subgraphs(inner):
+            for position, division in reversed(list(enumerate(graph.node))):
+                if division.op_type == "Div" and division.input[1] in _SIZES_LESS_ONE:
+                    safe = f"{division.input[1]}_or_one"
+                    graph.node.insert(position, helper.make_node("Max", [division.input[1], "one_f"], [safe]))
+                    graph.node[position + 1].input[1] = safe
+
+
+_SIZES_LESS_ONE = ("H_float_nimus_one", "W_float_nimus_one")
+"""Their names in the definition of AffineGrid."""
+
+
+_CORRECTIONS: Mapping[str, Callable[[FunctionProto], None]] = {
+    "AffineGrid": _correct_affine_grid,
+    "Celu": _correct_celu,
+}
+"""What is wrong in definitions of the standard, for operands of some shapes."""
+
+
+def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Nodes, and those in their bodies."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from _all_nodes(graph.node)
 
 
 def depends_on_types(node: NodeProto, domain: str, opset: int) -> bool:
