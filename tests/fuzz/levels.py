@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from mlopt import CompileOptions, MloptError, UnsupportedError
 from mlopt.compare import compare, is_floating
-from mlopt.compilation import load_model
+from mlopt.compilation import load_model, main_function
 from mlopt.export import to_onnx
+from mlopt.interface import argument_attributes
 from mlopt.interpreter import graph, kernel
 from mlopt.interpreter.memref import Executable
 from mlopt.ir.context import CompilerContext
@@ -107,8 +108,9 @@ def check(program: Program, route: Route) -> Failure | None:
     stage = "import"
     try:
         compilation = load_model(program.model(), CompileOptions(), inputs=_example(program))
+        runs = _runs(program, compilation.module)
         for stage, run in _stages(compilation.ctx, compilation.module, route):
-            for index in range(program.runs) if run is not None else ():
+            for index in runs if run is not None else ():
                 try:
                     got = run(program.feeds(index))
                 except ForeignError:
@@ -190,6 +192,21 @@ def _exported(module: ModuleOp, ctx: CompilerContext) -> Runner | None:
             raise ForeignError from error
 
     return run
+
+
+def _runs(program: Program, module: ModuleOp) -> list[int]:
+    """Those that the module holds for: inputs that decide shapes have the values of the first."""
+    bound = [
+        name.data
+        for attributes in argument_attributes(main_function(module))
+        if "mlopt.value" in attributes and isinstance(name := attributes.get("mlopt.name"), StringAttr)
+    ]
+    first = program.feeds(0)
+    return [
+        run
+        for run in range(program.runs)
+        if all(program.feeds(run)[name].tobytes() == first[name].tobytes() for name in bound)
+    ]
 
 
 def _example(program: Program) -> dict[str, Array] | None:

@@ -38,7 +38,7 @@ EXACT = frozenset(
 _REFERENCE_IS_WRONG = frozenset(
     "BatchNormalization GlobalMaxPool Softmax LogSoftmax LayerNormalization Loop MaxPool AveragePool LpPool Resize"
     " ConvTranspose Attention NonMaxSuppression RoiAlign GridSample TopK Col2Im ArgMax ArgMin Mod QuantizeLinear"
-    " DeformConv Clip Cast CastLike Round LSTM GRU RNN Scan".split()
+    " DeformConv Clip Cast CastLike Round LSTM GRU RNN Scan Unique".split()
 )
 """Operators of the onnx package's evaluator that are wrong in places, or do not take what the standard allows."""
 
@@ -169,6 +169,7 @@ def _error(right: Array, moved: Sequence[Array], exact: bool) -> float:
 
 def open_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
     """The model in onnxruntime: one thread, no optimisation."""
+    onnxruntime.set_default_logger_severity(4)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1

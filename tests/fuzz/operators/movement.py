@@ -221,14 +221,17 @@ def scatter_elements(b: Builder, name: str) -> object:
     x = b.tensor((F32, F32, F64, F16, I64, I32, U8, I8, BOOL), (1, 3))
     axis = b.axis(x.rank)
     reduction = _reduction(b, x)
+    kept = reduction in (None, "none")
+    if not kept and not x.finite:
+        raise Unfit("onnxruntime drops NaN")
     shape = [b.integer(0, size) if b.rarely() else size for size in x.shape]
     bound = x.shape[axis]
-    shape[axis] = b.integer(0, bound) if reduction in (None, "none") else b.size()
+    shape[axis] = b.integer(0, bound) if kept else b.size()
     if bound == 0:
         raise Unfit("nothing to write to")
     arrays = []
     for _ in range(b.program.runs):
-        if reduction in (None, "none"):  # which of two writes to one place is last is not said
+        if kept:  # which of two writes to one place is last is not said
             keys = b.seed().random([*shape[: axis % x.rank], bound, *shape[axis % x.rank + 1 :]])
             order = np.argsort(keys, axis=axis)
             array = np.take(order, range(shape[axis]), axis=axis)
@@ -236,16 +239,20 @@ def scatter_elements(b: Builder, name: str) -> object:
             array = b.seed().integers(-bound, bound, shape)
         arrays.append(np.asarray(array).astype(np.int64))
     indices = b.new(arrays, structural=True)
-    return b.node(name, x, indices, b.tensor([x.dtype], shape=shape), axis=axis, reduction=reduction)
+    updates = b.tensor([x.dtype], shape=shape, special=kept)
+    return b.node(name, x, indices, updates, axis=axis, reduction=reduction)
 
 
 @operator("ScatterND")
 def scatter_nd(b: Builder, name: str) -> object:
     x = b.tensor((F32, F32, F64, F16, I64, I32, U8, I8, BOOL), (1, 3))
     reduction = _reduction(b, x)
-    indices = _nd_indices(b, x, 0, b.size(least=1), unique=reduction in (None, "none"))
+    kept = reduction in (None, "none")
+    if not kept and not x.finite:
+        raise Unfit("onnxruntime drops NaN")
+    indices = _nd_indices(b, x, 0, b.size(least=1), unique=kept)
     shape = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
-    return b.node(name, x, indices, b.tensor([x.dtype], shape=shape), reduction=reduction)
+    return b.node(name, x, indices, b.tensor([x.dtype], shape=shape, special=kept), reduction=reduction)
 
 
 @operator("TensorScatter", since=24)

@@ -100,7 +100,7 @@ def transposed_convolution(b: Builder, name: str) -> object:
 def max_pool(b: Builder, name: str) -> object:
     size = _spatial(b)
     kernel = [b.integer(1, 3) for _ in size]
-    x = b.tensor((*IMAGES, F16, I8, U8), shape=(b.choice((1, 2)), b.integer(1, 3), *size))
+    x = b.tensor((*IMAGES, F16, I8, U8), shape=(b.choice((1, 2)), b.integer(1, 3), *size), special=False)
     window = _window(b, size, kernel, pads_below=True)
     if window["auto_pad"] is None:
         window["ceil_mode"] = b.choice((None, 0, 1))
@@ -127,7 +127,7 @@ def average_pool(b: Builder, name: str) -> object:
 
 @operator("GlobalAveragePool GlobalMaxPool GlobalLpPool")
 def global_pool(b: Builder, name: str) -> object:
-    x = b.tensor((F32,), (3, 5), least=1, special=b.rarely())
+    x = b.tensor((F32,), (3, 5), least=1, special=False)
     return b.node(name, x, p=b.choice((None, 1, 2, 3)) if name == "GlobalLpPool" else None)
 
 
@@ -189,9 +189,14 @@ def resize(b: Builder, name: str) -> object:
         last = [b.choice((1.0, 0.75)) for _ in size]
         roi = b.numbers([0.0, 0.0, *first, 1.0, 1.0, *last], F32, bound=False)
     if b.flag():
-        scales = b.numbers([1.0, 1.0, *(b.choice((0.5, 2.0, 1.5, 0.75, 3.0, 1.0)) for _ in size)], F32, bound=False)
-        return b.node(name, x, roi, scales, **attributes)
-    sizes = b.numbers([*x.shape[:2], *(b.integer(1, 9) for _ in size)], bound=False)
+        factors = [b.choice((0.5, 2.0, 1.5, 0.75, 3.0, 1.0)) for _ in size]
+        if roi is not None and factors == [1.0] * len(size):
+            raise Unfit("onnxruntime does not look at the region then")
+        return b.node(name, x, roi, b.numbers([1.0, 1.0, *factors], F32, bound=False), **attributes)
+    target = [b.integer(1, 9) for _ in size]
+    if roi is not None and target == size:
+        raise Unfit("onnxruntime does not look at the region then")
+    sizes = b.numbers([*x.shape[:2], *target], bound=False)
     return b.node(name, x, roi, None, sizes, **attributes)
 
 
