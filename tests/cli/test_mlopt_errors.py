@@ -169,7 +169,12 @@ def test_files_that_are_no_npz(mlopt: Command) -> None:
         (["batch"], "found 'batch'", 2),
         (["=5"], "found '=5'", 2),
         ([f"batch={10**30}"], "found 'batch=1000", 2),
-        ([f"batch={10**17}"], "m.onnx: error: the tensors of these shapes are too large", 1),
+        ([f"batch={10**16}"], "m.onnx: error: the tensors of these shapes are too large", 1),
+        (
+            [f"batch={10**17}"],
+            f'm.onnx: node "fc1/MatMul": error: MatMul: its result of shape [{10**17}, 24] is larger than any memory',
+            1,
+        ),
     ],
 )
 def test_dimensions(mlopt: Command, dims: list[str], message: str, code: int) -> None:
