@@ -249,6 +249,8 @@ NORMALIZATIONS = [
     case("InstanceNormalization", IMAGE[0, None, :, 0], floats(4), floats(4, seed=1)),
     *(case("LRN", IMAGE, size=size) for size in (1, 3)),
     case("LRN", IMAGE, size=5, alpha=0.5, beta=0.5, bias=2.0),
+    case("MeanVarianceNormalization", IMAGE),
+    case("MeanVarianceNormalization", IMAGE, axes=[1, 3]),
     *(case("LpNormalization", X, p=p, axis=axis) for p in (1, 2) for axis in (-1, 0)),
     case("LpNormalization", np.array([[0, 0], [3, -4]], np.float32)),
     case("Attention", *(floats(1, 2, length, 8) for length in (3, 5, 5)), opset=23),

@@ -15,6 +15,7 @@ from mlopt.dialects.graph.base import is_scale_float, is_tiny_float, tensor_type
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import ImportFunction, importer
 from mlopt.frontend.onnx.scalars import scalar
+from mlopt.frontend.onnx.widening import in_f32
 from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
 from mlopt.weights import sub_byte
 
@@ -72,7 +73,6 @@ _BINARY: dict[str, tuple[int, Callable[[SSAValue, SSAValue], graph.BinaryOp]]] =
 _VARIADIC: dict[str, Callable[[SSAValue, SSAValue], graph.BinaryOp]] = {
     "Max": graph.MaxOp,
     "Min": graph.MinOp,
-    "Sum": graph.AddOp,
 }
 
 
@@ -104,7 +104,17 @@ def _fold(node: Node, build: Callable[[SSAValue, SSAValue], graph.BinaryOp]) -> 
     return total
 
 
+@importer("Sum", since=6)
+def sum(node: Node) -> SSAValue:
+    """Of any number of inputs; a sum of more than two is rounded once."""
+    add = _variadic(graph.AddOp)
+    result = (in_f32(add) if len(node.inputs) > 2 else add)(node)
+    assert isinstance(result, SSAValue)
+    return result
+
+
 @importer("Mean", since=6)
+@in_f32
 def mean(node: Node) -> SSAValue:
     """The sum of all inputs divided by their number."""
     count = scalar(node, len(node.operands()))

@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 from mlopt.dialects import graph
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
+from mlopt.frontend.onnx.widening import in_f32
 from mlopt.ir.dtypes import to_numpy_dtype
 
 
@@ -19,7 +20,16 @@ def matmul(node: Node) -> SSAValue:
 
 @importer("Gemm", since=7)
 def gemm(node: Node) -> SSAValue:
-    """`alpha * A' @ B' + beta * C`, taken apart; factors of 1 and a missing C (since 11) add nothing."""
+    """`alpha * A' @ B' + beta * C`, taken apart; factors of 1 and a missing C (since 11) add nothing.
+
+    A product of 16-bit floats that is to be scaled stays in f32 until then.
+    """
+    result = (_gemm if node.number("alpha", 1.0) == 1.0 else in_f32(_gemm))(node)
+    assert isinstance(result, SSAValue)
+    return result
+
+
+def _gemm(node: Node) -> SSAValue:
     for index in (0, 1):
         if node.rank_of(index) != 2:
             raise node.error(f"expected a matrix as input {index}, found {node.type_of(index)}")

@@ -16,6 +16,7 @@ from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.reduction import l1, l2
 from mlopt.frontend.onnx.registry import ImportFunction, importer
 from mlopt.frontend.onnx.scalars import scalar
+from mlopt.frontend.onnx.widening import in_f32
 
 
 def _integer_attribute(node: NodeProto, name: str, default: int) -> int:
@@ -92,6 +93,7 @@ def instance_norm(node: Node) -> SSAValue:
 
 
 @importer("LpNormalization", since=1)
+@in_f32
 def lp_normalization(node: Node) -> SSAValue:
     """`x / (sum |x|^p)^(1/p)` along an axis for p = 1 or 2; 0 where that norm is 0."""
     p = node.integer("p", 2)
@@ -103,7 +105,26 @@ def lp_normalization(node: Node) -> SSAValue:
     return node.add(graph.WhereOp(empty, scalar(node, 0), node.add(graph.DivOp(x, norm)).result)).result
 
 
+@importer("MeanVarianceNormalization", since=9)
+@in_f32
+def mean_variance_normalization(node: Node) -> SSAValue:
+    """`(x - m) / (deviation + 1e-9)`, the variance being the mean of squares of what is left without the mean.
+
+    As the standard defines it, as a difference of two means, it could come out below 0.
+    """
+    axes = node.integers("axes")
+    axes = [0, 2, 3] if axes is None else axes
+    mean = node.add(graph.ReduceMeanOp(node.operand(0), axes, keepdims=True)).result
+    centered = node.add(graph.SubOp(node.operand(0), mean)).result
+    squares = node.add(graph.MulOp(centered, centered)).result
+    deviation = node.add(
+        graph.SqrtOp(node.add(graph.ReduceMeanOp(squares, axes, keepdims=True)).result)
+    ).result
+    return node.add(graph.DivOp(centered, node.add(graph.AddOp(deviation, scalar(node, 1e-9))).result)).result
+
+
 @importer("LRN", since=1)
+@in_f32
 def local_response_normalization(node: Node) -> SSAValue:
     """`x / (bias + alpha * m)^beta`, m the mean of squares over `size` channels around, which are 0 outside."""
     shape, size = node.shape_of(0), node.integer("size")

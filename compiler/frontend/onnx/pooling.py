@@ -15,6 +15,7 @@ from mlopt.dialects.graph.base import shape_of
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
 from mlopt.frontend.onnx.scalars import number_attribute, scalar
+from mlopt.frontend.onnx.widening import in_f32
 from mlopt.frontend.onnx.windows import window_attributes, window_numbers
 
 _PoolT = TypeVar("_PoolT", bound=graph.PoolOp)
@@ -97,6 +98,7 @@ def global_max_pool(node: Node) -> SSAValue:
 
 
 @importer("GlobalLpPool", since=2)
+@in_f32
 def global_lp_pool(node: Node) -> SSAValue:
     """`(sum |x|^p)^(1/p)` over all spatial dimensions, which stay with size 1."""
     spatial = range(2, node.rank_of(0))
@@ -105,6 +107,7 @@ def global_lp_pool(node: Node) -> SSAValue:
 
 
 @importer("LpPool", since=2)
+@in_f32
 def lp_pool(node: Node) -> SSAValue:
     """`(sum |x|^p)^(1/p)` of each window; the sum is a convolution of each channel with ones."""
     kernel = _kernel_shape(node)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import f32, f64, i1
+from xdsl.dialects.builtin import f32, f64, i1, i64
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import is_float, tensor_type
+from mlopt.dialects.graph.base import is_float, shape_of, tensor_type
 from mlopt.dialects.graph.reduction import ReductionOp
+from mlopt.frontend.onnx.formulas import Formula
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import ImportFunction, importer
 from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
@@ -92,13 +94,59 @@ def _log_sum_exp(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValu
     return node.add(graph.AddOp(total, finite_max(keepdims))).result
 
 
+_plain_mean = _plain(graph.ReduceMeanOp)
+
+
+def _mean(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    """The mean; of integers, whose sum could wrap, in 64 bits, or from quotients and remainders of 64-bit ones."""
+    dtype = to_numpy_dtype(tensor_type(x.type).element_type)
+    if dtype.kind not in "iu":
+        return _plain_mean(node, x, axes, keepdims)
+    if dtype.itemsize == 8:
+        return _mean_of_quotients(node, x, axes, keepdims)
+    wide = node.add(graph.CastOp(x, i64)).result
+    return node.add(
+        graph.CastOp(_plain_mean(node, wide, axes, keepdims), tensor_type(x.type).element_type)
+    ).result
+
+
+def _mean_of_quotients(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> SSAValue:
+    """`(sum x) / n` towards zero, as `sum (x / n) + (sum (x mod n)) / n`, of which neither sum is too large.
+
+    Where the two parts have different signs, and the second has a remainder, their sum is one too far from zero.
+    """
+    shape = shape_of(x)
+    n = prod(shape[axis] for axis in (range(len(shape)) if axes is None else axes))
+    if n < 2:
+        return _plain_mean(node, x, axes, keepdims)
+    formula = Formula(node)
+    count, zero = formula.number(n, x), formula.number(0, x)
+
+    def split(value: SSAValue) -> tuple[SSAValue, SSAValue]:
+        quotient = node.add(graph.DivOp(value, count)).result
+        return quotient, formula.sub(value, formula.mul(quotient, count))
+
+    quotients, remainders = (_sum(node, part, axes, keepdims) for part in split(x))
+    more, rest = split(remainders)
+    total = formula.add(quotients, more)
+
+    def crossed(
+        one: type[graph.LessOp | graph.GreaterOp], other: type[graph.LessOp | graph.GreaterOp]
+    ) -> SSAValue:
+        signs = (node.add(one(total, zero)).result, node.add(other(rest, zero)).result)
+        return formula.cast(node.add(graph.AndOp(*signs)).result, tensor_type(x.type).element_type)
+
+    above, below = crossed(graph.GreaterOp, graph.LessOp), crossed(graph.LessOp, graph.GreaterOp)
+    return formula.add(formula.sub(total, above), below)
+
+
 _REDUCTIONS: dict[str, Reduction] = {
     "ReduceL1": l1,
     "ReduceL2": _widened(l2),
     "ReduceLogSum": _widened(_log_sum),
     "ReduceLogSumExp": _widened(_log_sum_exp),
     "ReduceMax": _plain(graph.ReduceMaxOp),
-    "ReduceMean": _plain(graph.ReduceMeanOp),
+    "ReduceMean": _mean,
     "ReduceMin": _plain(graph.ReduceMinOp),
     "ReduceProd": _plain(graph.ReduceProdOp),
     "ReduceSum": _sum,

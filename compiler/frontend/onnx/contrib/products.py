@@ -12,12 +12,19 @@ from mlopt.frontend.onnx.formulas import Formula
 from mlopt.frontend.onnx.matmul import gemm
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
+from mlopt.frontend.onnx.widening import in_f32
 
 
 @importer("TransposeMatMul", since=1, domain=MICROSOFT)
 @importer("FusedMatMul", since=1, domain=MICROSOFT)
 def fused_matmul(node: Node) -> SSAValue:
-    """`alpha * A' @ B'`."""
+    """`alpha * A' @ B'`; a product of 16-bit floats that is to be scaled stays in f32 until then."""
+    result = (_fused_matmul if node.number("alpha", 1.0) == 1.0 else in_f32(_fused_matmul))(node)
+    assert isinstance(result, SSAValue)
+    return result
+
+
+def _fused_matmul(node: Node) -> SSAValue:
     formula = Formula(node)
     a, b = (
         _turned(
