@@ -26,8 +26,8 @@ from mlopt.ir.extents import EXTENT, Extent
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 
-MAX_ELEMENTS = 2**59 - 1
-"""What a tensor may have: the largest elements take 16 bytes, and addresses have 64 bits with a sign."""
+MAX_ELEMENTS = 2**36
+"""What a tensor may have: 256 GiB of f32. Plans are made tile by tile, so a larger one could not be planned for."""
 
 _ARGUMENT_NAMES = {"mlopt.name": "input", "mlopt.input": "input", "mlopt.output": "output"}
 _RESULT_NAMES = {"mlopt.name": "output"}
@@ -52,7 +52,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     - There is at most one arena, of bytes; what lies in memory is an argument and no result.
     - `mlopt.dtype` gives a whole number its sign, a byte also a width of 4 or 2 bits, and nothing else.
     - `mlopt.extent` is on a single i64, and names an output and an axis of it, no two the same output.
-    - No tensor in the module is larger than memory can be.
+    - No tensor or buffer in the module has more than `MAX_ELEMENTS` elements.
     """
     for op in module.ops:
         if isinstance(op, FuncOp) and not op.is_declaration:
@@ -205,5 +205,6 @@ def _check_sizes(module: ModuleOp, main: FuncOp) -> None:
 
 
 def _check_size(op: Operation, type_: Attribute) -> None:
-    if isinstance(type_, MemRefType | TensorType) and prod(type_.get_shape()) > MAX_ELEMENTS:
-        raise InputError(f"{type_} is larger than any memory", place=place_of_op(op))
+    if isinstance(type_, MemRefType | TensorType) and (count := prod(type_.get_shape())) > MAX_ELEMENTS:
+        message = f"{type_} is too large: expected at most {MAX_ELEMENTS} elements, found {count}"
+        raise InputError(message, place=place_of_op(op))

@@ -85,8 +85,12 @@ def test_an_input_and_an_output_may_share_a_name() -> None:
             "expected an arena of bytes (memref<Nxi8>), found memref<8xf32>",
         ),
         (MEMREF_RESULT, "found a memref as its result"),
-        (HUGE.format(shape="99999999999x99999999999"), "is larger than any memory"),
-        (HUGE.format(shape="99999999999999999999999999"), "is larger than any memory"),
+        (
+            HUGE.format(shape="99999999999x99999999999"),
+            "f32> is too large: expected at most 68719476736 elements",
+        ),
+        (HUGE.format(shape="99999999999999999999999999"), "elements, found 99999999999999999999999999"),
+        (HUGE.format(shape="262144x262145"), "elements, found 68719738880"),
     ],
 )
 def test_interfaces_that_no_caller_could_use(text: str, message: str) -> None:
