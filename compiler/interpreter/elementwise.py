@@ -8,8 +8,9 @@ serves as a register as long as nothing that is still to be read stands in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,7 +19,7 @@ from mlopt.interpreter import costs
 from mlopt.interpreter.expressions import Bound, Expr, Linear
 from mlopt.interpreter.lowering import Binding, BodyLowering
 from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Padded, Ref, Select, Take
-from mlopt.interpreter.plan import CheckIndices, Memory, PlanBuilder
+from mlopt.interpreter.plan import CheckIndices, Memory, PlanBuilder, Repeats
 from mlopt.interpreter.primitives import NodeBuilder
 from mlopt.interpreter.registers import Out, Registers, assign
 from mlopt.interpreter.scratch import Scratch
@@ -81,6 +82,7 @@ class Kernel:
         self._merge(extents, tuple(sorted(sequential)), blocks, [bound.expr.coefficients for bound in bounds])
         self._make_indices_contiguous(nodes)
         self.registers_of: dict[tuple[int, ...], Registers] = {}
+        self._repeats = Repeats(memory)
 
     def _own_leaf_results(self, nodes: NodeBuilder) -> None:
         """With several outputs, a result that only is an operand is copied before any output is written."""
@@ -262,7 +264,7 @@ class Kernel:
             base = self.take_base(scratch, registers)
             for lows, shape in self.tiles(tile, box):
                 for point in self.points():
-                    self.emit_box(builder, registers, base, (*point, *lows[len(point) :]), shape)
+                    self.emit_outs(builder, registers, base, (*point, *lows[len(point) :]), shape)
 
     def emit_box(
         self,
@@ -277,6 +279,23 @@ class Kernel:
         Returns where the values are, for a kernel without outputs: views of the tile's shape on all axes.
         """
         return _Emitter(self, builder, registers, base, lows, shape).run()
+
+    def emit_outs(
+        self,
+        builder: PlanBuilder,
+        registers: Registers,
+        base: tuple[Region, int] | None,
+        lows: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> None:
+        """What `emit_box` does, of a kernel with outputs; boxes of one kind are measured once."""
+        steps = partial(self.emit_box, builder, registers, base, lows, shape)
+        self._repeats.emit((id(registers), *self.kind_of(lows, shape)), steps)
+
+    def kind_of(self, lows: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Hashable, ...]:
+        """What tells the steps of one box from those of another: its shape, and where it has padding."""
+        padded = (node for node in self.order if isinstance(node, Padded))
+        return shape, *(moved(bound, lows).cut(shape) for node in padded for bound in node.bounds)
 
     def retarget(self, position: int, out: View) -> None:
         """Write an output elsewhere from now on; `out` has one axis per dimension, and overlaps no operand."""
@@ -381,7 +400,7 @@ class _Emitter:
                 self._emit_take(node, place)
             case Padded():
                 source = node.view.box(self._lows, self._shape)
-                bounds = tuple(_moved(bound, self._lows) for bound in node.bounds)
+                bounds = tuple(moved(bound, self._lows) for bound in node.bounds)
                 emit_padded(self._builder, place, source, bounds, self._value(node.pad), self._shape)
             case _:
                 raise AssertionError(f"no steps for {type(node).__name__}")
@@ -402,7 +421,7 @@ def sorted_by_strides(dims: Iterable[int], view: View) -> list[int]:
     return sorted(dims, key=lambda d: -abs(view.strides[d]) if view.shape[d] > 1 else 0)
 
 
-def _moved(bound: Bound, lows: Sequence[int]) -> Bound:
+def moved(bound: Bound, lows: Sequence[int]) -> Bound:
     """The bound in positions relative to `lows`."""
     shift = sum(c * low for c, low in zip(bound.expr.coefficients, lows, strict=True))
     return replace(bound, expr=replace(bound.expr, constant=bound.expr.constant + shift))

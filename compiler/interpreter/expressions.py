@@ -68,6 +68,15 @@ class Bound:
         smallest, largest = self.expr.bounds(extents)
         return (self.low is None or smallest >= self.low) and (self.high is None or largest < self.high)
 
+    def cut(self, extents: Sequence[int]) -> tuple[int | None, int | None]:
+        """By how much the value at the origin is off either limit; None where the limit cuts nothing off the box."""
+        smallest, largest = self.expr.bounds(extents)
+        origin = self.expr.constant
+        return (
+            None if self.low is None or smallest >= self.low else self.low - origin,
+            None if self.high is None or largest < self.high else self.high - origin,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -16,7 +17,7 @@ from mlopt.interpreter.elementwise import Kernel
 from mlopt.interpreter.expressions import Expr, Read
 from mlopt.interpreter.factors import Factor, Factors, Groups
 from mlopt.interpreter.lowering import Binding
-from mlopt.interpreter.plan import PlanBuilder
+from mlopt.interpreter.plan import PlanBuilder, Repeats
 from mlopt.interpreter.products import emit_product
 from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import Region, View, merged_strides
@@ -94,6 +95,7 @@ class MatrixProduct:
             rows = self._boxes(self._factors.roles.row, way.block)
             columns = self._boxes(self._factors.roles.column, way.block)
             pieces = self._boxes(self._factors.inner, way.block)
+            repeats = Repeats(self._builder.memory)
             for batch in self._boxes(self._factors.roles.batch, way.block):
                 for (position, row), (number, piece) in product(enumerate(rows), enumerate(pieces)):
                     if packed_left is not None:
@@ -104,7 +106,10 @@ class MatrixProduct:
                         if packed_right is not None and fresh:
                             self._pack(right, packed_right, self._factors.right, box, way)
                         fill = self._fill if number == 0 else None
-                        self._multiply({**box, **row}, packed_left, packed_right, tile, way, fill)
+                        part = {**box, **row}
+                        kind = (tuple((d, extent) for d, (_, extent) in part.items()), fill is None)
+                        multiply = partial(self._multiply, part, packed_left, packed_right, tile, way, fill)
+                        repeats.emit(kind, multiply)
 
     def _boxes(self, dims: Sequence[int], block: Mapping[int, int]) -> list[dict[int, tuple[int, int]]]:
         """First position and extent per dimension, for every block."""

@@ -7,7 +7,7 @@ plans of their own. Running a plan touches no IR.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -276,6 +276,29 @@ class Memory:
         if found is None:
             found = self._arrays[key] = view.array()
         return found
+
+
+class Repeats:
+    """Steps that are emitted many times over, as those of blocks are.
+
+    While measuring, each kind is looked at once: what is of one kind takes the same time.
+    """
+
+    def __init__(self, memory: Memory):
+        self._memory = memory
+        self._nanoseconds: dict[Hashable, float] = {}
+
+    def emit(self, kind: Hashable, steps: Callable[[], object]) -> None:
+        """Let `steps` emit what is of this kind."""
+        memory = self._memory
+        if not memory.measuring:
+            steps()
+            return
+        if kind not in self._nanoseconds:
+            before, memory.nanoseconds = memory.nanoseconds, 0.0
+            steps()
+            self._nanoseconds[kind], memory.nanoseconds = memory.nanoseconds, before
+        memory.nanoseconds += self._nanoseconds[kind]
 
 
 def aligned_bytes(nbytes: int, alignment: int = 64) -> np.ndarray:

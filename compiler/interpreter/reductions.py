@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from mlopt.interpreter.elementwise import Box, Kernel, inside, sorted_by_strides
 from mlopt.interpreter.expressions import Apply, Bound, Const, Expr, Read, Structured, post_order
 from mlopt.interpreter.lowering import Binding
 from mlopt.interpreter.nodes import Leaf
-from mlopt.interpreter.plan import PlanBuilder
+from mlopt.interpreter.plan import PlanBuilder, Repeats
 from mlopt.interpreter.primitives import identity, reduction_ufunc
 from mlopt.interpreter.recognize import Reduction
 from mlopt.interpreter.scratch import Scratch
@@ -82,20 +83,26 @@ def emit_reduction(
         tile = kernel.choose_tile(scratch.fits, extra)
         registers = kernel.registers(tile)
         base = kernel.take_base(scratch, registers)
-        partial = scratch.array(tile[:count], dtype) if extra(tile) else None
-        for lows, shape in kernel.tiles(tile):
+        space = scratch.array(tile[:count], dtype) if extra(tile) else None
+
+        def emit_tile(lows: tuple[int, ...], shape: tuple[int, ...]) -> None:
             (values,) = kernel.emit_box(builder, registers, base, lows, shape)
             box = held.box(lows, shape).transposed(range(count))
             target = box
             if fill is None or any(lows[count:]):
-                assert partial is not None
-                target = View(partial.region, partial.offset, shape[:count], partial.strides, dtype)
+                assert space is not None
+                target = View(space.region, space.offset, shape[:count], space.strides, dtype)
             folder.emit(scratch, values.with_dtype(dtype), target)
             if target is not box:
                 builder.call(ufunc, box, target, out=box)
             elif fill is not None and not _is_identity(reduction.op, out.dtype, fill):
                 number = builder.memory.table(np.asarray(fill).astype(out.dtype)).with_dtype(dtype)
                 builder.call(ufunc, box, number, out=box)
+
+        repeats = Repeats(builder.memory)
+        for lows, shape in kernel.tiles(tile):
+            kind = (any(lows[count:]), *kernel.kind_of(lows, shape))
+            repeats.emit(kind, partial(emit_tile, lows, shape))
 
 
 def _squared(reduction: Reduction) -> Expr | None:
@@ -248,10 +255,10 @@ def emit_points(
                     number = memory.table(np.asarray(fill).astype(outs[0].dtype))
                     builder.call(np.copyto, rest.outs[0].box(lows, shape), number)
                 else:
-                    first.emit_box(builder, first_registers, base, *whole)
+                    first.emit_outs(builder, first_registers, base, *whole)
                     parts.remove(whole)
             for box in parts:
-                rest.emit_box(builder, registers, base, *box)
+                rest.emit_outs(builder, registers, base, *box)
 
 
 def _clipped(bounds: Sequence[Bound], lows: tuple[int, ...], shape: tuple[int, ...]) -> Box | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 from xdsl.ir import SSAValue
@@ -17,7 +18,7 @@ from mlopt.interpreter import costs
 from mlopt.interpreter.elementwise import TILE_BYTES
 from mlopt.interpreter.expressions import Apply, Bound, Expr, Gather, Linear, Read, Structured
 from mlopt.interpreter.lowering import Binding
-from mlopt.interpreter.plan import PlanBuilder
+from mlopt.interpreter.plan import PlanBuilder, Repeats
 from mlopt.interpreter.primitives import identity
 from mlopt.interpreter.recognize import Reduction
 from mlopt.interpreter.reductions import emit_points, pads_neutrally
@@ -173,11 +174,13 @@ class Windows:
                 self._scratch.take(self._dtype.itemsize * math.prod(self._shape(stage, self._block)))
                 for stage in range(len(self._windows) - 1)
             ]
+            repeats = Repeats(self._builder.memory)
             for starts in product(*(range(0, extents[d], count) for d, count in self._block.items())):
                 low = dict(zip(self._block, starts, strict=True))
                 box = {d: min(self._block[d], extents[d] - start) for d, start in low.items()}
                 lows = [low.get(d, 0) for d in range(self._form.rank)]
-                self._emit(source.box(lows, source.shape), out.box(lows, out.shape), box, places, fill)
+                views = source.box(lows, source.shape), out.box(lows, out.shape)
+                repeats.emit(tuple(box.values()), partial(self._emit, *views, box, places, fill))
 
     def _coordinates(self) -> View:
         """The source with an axis per dimension; the kept dimension of a window is the position on its axis."""
