@@ -71,13 +71,18 @@ class Program:
     _declared: dict[Operation, RuntimeFunction] = field(default_factory=dict[Operation, RuntimeFunction])
 
     def __post_init__(self) -> None:
-        for op in self.module.body.block.ops:
+        self._unread = iter(self.module.body.block.ops)
+
+    def _symbol(self, name: str) -> Operation | None:
+        """The function or global of that name. The module is read only up to it: measuring a function may need none."""
+        while name not in self._symbols and (op := next(self._unread, None)) is not None:
             if isinstance(op, func.FuncOp | memref.GlobalOp):
                 self._symbols[op.sym_name.data] = op
+        return self._symbols.get(name)
 
     def function(self, name: str, user: Operation | None = None) -> func.FuncOp:
         """The function of that name; `VerifyFailure` if there is none."""
-        found = self._symbols.get(name)
+        found = self._symbol(name)
         if not isinstance(found, func.FuncOp):
             raise VerifyFailure(f"there is no function @{name}", place=place_of_op(user or self.module))
         return found
@@ -97,7 +102,7 @@ class Program:
     def global_view(self, name: str, user: Operation) -> View:
         """The memory of a `memref.global`; uninitialised ones take address space only."""
         if name not in self._globals:
-            found = self._symbols.get(name)
+            found = self._symbol(name)
             if not isinstance(found, memref.GlobalOp):
                 raise VerifyFailure(f"there is no memref.global @{name}", place=place_of_op(user))
             self._globals[name] = self._global(found)
