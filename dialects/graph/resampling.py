@@ -82,7 +82,8 @@ def axis_table(
     if scale == 1 and size == result and (not crops or roi == (0.0, 1.0)):
         return None
     if size == 0 or result == 0:
-        return AxisTable(np.zeros((result, 1), np.int64), None, np.zeros(result, np.bool_))
+        weights = None if how.mode == "nearest" else np.zeros((result, 1), np.float32)
+        return AxisTable(np.zeros((result, 1), np.int64), weights, np.zeros(result, np.bool_))
     at = _source_coordinates(how, size, result, _F(scale), roi)
     outside = (at < 0) | (at > size - 1) if crops else np.zeros(result, np.bool_)
     if how.mode == "nearest":

@@ -129,6 +129,15 @@ def test_nothing_is_resized() -> None:
     check_all_levels(resize(IMAGE, (1, 1, 1, 1), mode="cubic"), {"x": IMAGE}, {"y0": IMAGE}, mlir=False)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(("shape", "scales"), [((1, 2, 1, 3), (1, 1, 0.5, 1.5)), ((1, 2, 0, 3), (1, 1, 2, 2))])
+def test_nothing_is_left(mode: str, shape: tuple[int, ...], scales: tuple[float, ...]) -> None:
+    x = np.ones(shape, np.float32)
+    want = np.empty([int(size * scale) for size, scale in zip(shape, scales, strict=True)], np.float32)
+    assert want.size == 0
+    check_all_levels(resize(x, scales, mode=mode), {"x": x}, {"y0": want}, mlir=False)
+
+
 def test_old_scales_below_1_take_the_next_element() -> None:
     """As onnxruntime reads operator set 10."""
     x = np.arange(5, dtype=np.float32).reshape(1, 1, 5, 1)
