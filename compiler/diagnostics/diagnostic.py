@@ -27,7 +27,7 @@ class Place:
     def __str__(self) -> str:
         text = self.file or "<unknown>"
         if self.line is not None:
-            text += f":{self.line}:{self.column if self.column is not None else 0}"
+            text += f":{self.line}" if self.column is None else f":{self.line}:{self.column}"
         if self.node is not None:
             text = f'{text}: node "{self.node}"' if self.file else f'node "{self.node}"'
         return text

@@ -154,7 +154,7 @@ def test_malformed_files(
     path.write_text(text)
     assert main(["plan", str(path), "-o", str(out)]) == 1
     error = capsys.readouterr().err
-    assert error.startswith(f"{path}:{line}:0: error: " if line else f"{path}: error: ")
+    assert error.startswith(f"{path}:{line}: error: " if line else f"{path}: error: ")
     assert message in error.splitlines()[0]
     assert not out.exists()
 
