@@ -362,9 +362,12 @@ def test_errors_are_those_of_the_command_line(path: Path, capsys: pytest.Capture
         (["run", "none.onnx"], lambda: mlopt.compile("none.onnx")),
         (["run", "none.mlir"], lambda: mlopt.compile("none.mlir")),
         (
-            ["run", str(path), "--dim", "batch=5", "--disable-pass", "x"],
+            ["run", str(path), "--dim", "batch=5", "--disable-pass", "assign-buffers"],
             lambda: mlopt.compile(
-                path, options=mlopt.CompileOptions({"batch": 5}, mlopt.PipelineOptions(disabled=("x",)))
+                path,
+                options=mlopt.CompileOptions(
+                    {"batch": 5}, mlopt.PipelineOptions(disabled=("assign-buffers",))
+                ),
             ),
         ),
     ]

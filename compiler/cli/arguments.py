@@ -16,6 +16,7 @@ from mlopt import __version__
 from mlopt.cli.progress import progress
 from mlopt.diagnostics import (
     REMARK_KINDS,
+    PipelineError,
     Remark,
     UsageError,
     did_you_mean,
@@ -123,6 +124,8 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     from mlopt.passes.pipelines import OPTIMISATION_LEVELS, at_optimisation_level, check_pass_names
     from mlopt.passes.registry import PASSES
 
+    if arguments.weights is not None and arguments.model.suffix != ".mlir":
+        raise UsageError(f"--weights goes with an .mlir model only, found '{arguments.model}'")
     options = CompileOptions(
         dims=_parse_dims(arguments.dims),
         weights=arguments.weights,
@@ -148,9 +151,20 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     if getattr(arguments, "no_optimize", False):
         pipeline = at_optimisation_level("O0", pipeline)
     if getattr(arguments, "disable_pass", None):
+        _check_disabled(arguments.disable_pass)
         pipeline = replace(pipeline, disabled=(*pipeline.disabled, *arguments.disable_pass))
     check_pass_names(pipeline.disabled)
     return replace(options, pipeline=pipeline, pipeline_text=text)
+
+
+def _check_disabled(names: Sequence[str]) -> None:
+    """Raise `UsageError` if `--disable-pass` names what is no pass."""
+    from mlopt.passes.pipelines import check_pass_names
+
+    try:
+        check_pass_names(names)
+    except PipelineError as error:
+        raise UsageError(error.message) from None
 
 
 def _parse_dims(texts: Sequence[str]) -> dict[str, int]:
