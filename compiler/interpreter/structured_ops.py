@@ -23,8 +23,11 @@ from mlopt.dialects.kernel import Access, ContractOp, IndexOp, LinearExpr, Reduc
 from mlopt.interpreter.scalar_ops import Array, constant, evaluate_scalar_op
 from mlopt.ir.locations import place_of_op
 
-POINTS_PER_BOX = 1 << 22
+POINTS_PER_BOX = 1 << 18
 """How many points of an iteration space are evaluated at once, which bounds the memory of an evaluation."""
+
+POINTS_PER_CONTRACTION = 1 << 22
+"""The same for contractions, which need memory for their operands only, not for every product."""
 
 Values: TypeAlias = Mapping[SSAValue, Array]
 
@@ -73,7 +76,8 @@ def boxes(extents: Sequence[int], limit: int = POINTS_PER_BOX) -> Iterator[Box]:
 def evaluate_structured(op: StructuredOp, values: Values) -> list[Array]:
     """The results of a map, reduce or contract; `values` holds its operands and what its body captures."""
     outs = [values[out].copy() for out in op.outs]
-    for box in boxes(op.extents):
+    limit = POINTS_PER_CONTRACTION if isinstance(op, ContractOp) else POINTS_PER_BOX
+    for box in boxes(op.extents, limit):
         writes = [_index(access, box) for access in op.out_accesses]
         olds = [np.asarray(out[index]) for out, index in zip(outs, writes, strict=True)]
         if isinstance(op, ContractOp):

@@ -79,8 +79,9 @@ class Rounding:
     def __call__(self, array: Array) -> Array:
         if array.dtype.kind == "c" or not is_floating(array):
             return array
-        part: Array = self._generator.uniform(-1, 1, size=array.shape) * _eps(array.dtype)
-        return np.asarray(array.astype(np.float64) * (1 + part)).astype(array.dtype)
+        part = np.asarray(self._generator.random(array.shape), np.float64) * 2 - 1
+        disturbed: Array = array.astype(np.float64) * (1 + part * _eps(array.dtype))
+        return disturbed.astype(array.dtype)
 
 
 def default_tolerance(module: ModuleOp) -> float:

@@ -21,9 +21,11 @@ from mlopt.diagnostics import InputError, MloptError
 from mlopt.interpreter.graph import evaluate_function as evaluate_graph
 from mlopt.interpreter.kernel import evaluate_function as evaluate_kernel
 from mlopt.interpreter.memref import Executable
+from mlopt.interpreter.target import NumpyTarget
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import place_of_op
 from mlopt.passes.memref.assign_buffers import AssignBuffersPass
+from mlopt.passes.memref.plan_workspaces import PlanWorkspacesPass
 from mlopt.passes.pipelines import Level
 from mlopt.save import used_weights
 from mlopt.weights import WeightStore
@@ -79,7 +81,7 @@ class Evaluator:
         *,
         disturb: Callable[[Array], Array] | None = None,
     ) -> dict[str, Array]:
-        """The outputs of a function by name. Raises what the evaluators raise; `LookupError` if it is not there.
+        """The outputs of a function by name, for its inputs by name, in order. Raises what the evaluators raise; `LookupError` if it is not there.
 
         `disturb`, if given, is applied to every result of an operation, but not at the memref level.
         """
@@ -90,6 +92,10 @@ class Evaluator:
                 return evaluate_kernel(self._function(function), inputs, self.weights, disturb=disturb)
             case "memref":
                 executable = self._executable
+                names = [spec.name for spec in executable.inputs]
+                if {*names} != {*inputs} and len(names) == len(inputs):
+                    # Arguments without a name have got one on their way down; their order is what it was.
+                    inputs = dict(zip(names, inputs.values(), strict=True))
                 out = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in executable.outputs}
                 return executable.run(inputs, out)
 
@@ -117,10 +123,11 @@ class Evaluator:
 
 
 def _planned(module: ModuleOp) -> ModuleOp:
-    """A copy with its buffers placed in an arena; as it is, if that fails."""
-    copy = module.clone()
+    """A copy with its buffers and workspaces placed in an arena; as it is, if that fails."""
+    copy, ctx = module.clone(), CompilerContext(target=NumpyTarget())
     try:
-        AssignBuffersPass(nodes=0).run(CompilerContext(), copy)
+        PlanWorkspacesPass().run(ctx, copy)
+        AssignBuffersPass(nodes=0).run(ctx, copy)
     except MloptError:
         return module
     return copy

@@ -196,9 +196,14 @@ class Validator(Instrumentation):
         return [self._known[name, origin] for origin in origins]
 
     def _given(self, func: FuncOp) -> dict[str, Array]:
+        """The inputs given, in order; where an input has no name in the IR, they may name the argument."""
         given = self.options.inputs or {}
-        known = {each.name: each for each in function_inputs(func)}
-        return {name: typed_array(given[name], known[name].dtype) for name in known if name in given}
+        found: dict[str, Array] = {}
+        for each in function_inputs(func):
+            array = given.get(each.name, given.get(each.argument.name_hint or each.name))
+            if array is not None:
+                found[each.name] = typed_array(array, each.dtype)
+        return found
 
     def _evaluate(self, known: _Known, evaluator: Evaluator) -> bool:
         """Make sure that the outputs are known; returns whether they are."""
@@ -219,6 +224,8 @@ class Validator(Instrumentation):
 
         None if there is none: then what the samples' outputs are compared with next is what they are now.
         """
+        if not samples:
+            return None
         try:
             require_evaluable(after, self.ctx.weights)
         except MloptError as error:

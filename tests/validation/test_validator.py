@@ -1,0 +1,215 @@
+"""What validation compares, with what tolerance, what it says where it can't, and how the commands show it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.ir import Operation
+
+import mlopt
+from mlopt.cli import main as mlopt_main
+from mlopt.cli import opt
+from mlopt.compilation import compile_model, load_model
+from mlopt.engine import attach_engine
+from mlopt.ir import make_context, parse_module
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.rewriting import rewrite_greedily
+from mlopt.options import CompileOptions
+from mlopt.passes.registry import PASSES
+from mlopt.passmanager import Pass, PassManager, Pipeline
+from mlopt.validation import ValidationOptions, Validator
+from mlopt.validation.comparing import compare_outputs, default_tolerance
+from mlopt.validation.seeding import seeded_inputs
+from mlopt.weights import WeightStore
+from tests.validation.faults import (
+    REASSOCIATION,
+    SWAPPED_OPERANDS,
+    CancelSum,
+    FaultyConversionPass,
+    ReassociationPass,
+    SwappedOperandsPass,
+    SwapSub,
+)
+
+
+def validator_of(text: str, pass_: Pass, tmp_path: Path, **options: object) -> Validator:
+    """Run a pass on a module, validated."""
+    ctx = make_context(allow_unregistered=True)
+    attach_engine(ctx)
+    validator = Validator(ctx, ValidationOptions(reproducers=tmp_path, **options))  # pyright: ignore[reportArgumentType]
+    module = parse_module(text, ctx, "model.mlir")
+    PassManager(ctx, Pipeline("builtin.module", (pass_,)), instrumentations=[validator]).run(module)
+    return validator
+
+
+@dataclass(frozen=True)
+class ApproximatingPass(Pass):
+    """A pass that approximates by intent."""
+
+    name = "approximating"
+    validation_tolerance = 0.1
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        return rewrite_greedily(op, [CancelSum()]).changed
+
+
+@dataclass(frozen=True)
+class DenyingPass(Pass):
+    """A pass that changes something and says that it did not."""
+
+    name = "denying"
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        rewrite_greedily(op, [SwapSub()])
+        return False
+
+
+def test_a_pass_declares_its_own_tolerance(tmp_path: Path) -> None:
+    """(x + 30000) - 30000 is off by up to 2**-10 (half the distance of f32 numbers there), x itself by nothing."""
+    validator = validator_of(REASSOCIATION, ApproximatingPass(), tmp_path)
+    assert not validator.rejections
+    (checked,) = validator.validated
+    assert 1e-4 < checked.largest_error < 2**-9
+
+
+def test_the_tolerance_that_is_given_counts(tmp_path: Path) -> None:
+    assert validator_of(REASSOCIATION, ReassociationPass(), tmp_path, tolerance=1e-4).rejections
+    assert not validator_of(REASSOCIATION, ReassociationPass(), tmp_path, tolerance=1e-2).rejections
+
+
+def test_a_change_that_is_denied_counts_too(tmp_path: Path) -> None:
+    assert validator_of(SWAPPED_OPERANDS, DenyingPass(), tmp_path).rejections
+
+
+def test_given_inputs_show_what_seeded_ones_do_not(tmp_path: Path) -> None:
+    """(x + c) - c is x but for a rounding where c is no larger than x, as seeds are; at 2**20 it is off by up to 1/16."""
+    text = """
+    func.func @main(%x: tensor<9xf32> {mlopt.name = "x"}, %c: tensor<9xf32> {mlopt.name = "c"}) -> tensor<9xf32> {
+      %0 = graph.add %x, %c : (tensor<9xf32>, tensor<9xf32>) -> tensor<9xf32>
+      %1 = graph.sub %0, %c : (tensor<9xf32>, tensor<9xf32>) -> tensor<9xf32>
+      func.return %1 : tensor<9xf32>
+    }"""
+    assert not validator_of(text, ReassociationPass(), tmp_path).rejections
+    inputs = {"x": np.arange(9, dtype=np.float32) / 7, "c": np.full(9, 2**20, np.float32)}
+    (rejection,) = validator_of(text, ReassociationPass(), tmp_path, inputs=inputs).rejections
+    assert "(on given inputs)" in rejection.diagnostic.message
+    assert rejection.reproducer is not None
+    assert "--inputs=reassociation-1.npz" in rejection.reproducer.read_text()
+    with np.load(tmp_path / "reassociation-1.npz") as kept:
+        assert {name: kept[name].tolist() for name in kept} == {
+            name: array.tolist() for name, array in inputs.items()
+        }
+
+
+NEGATION = "graph.neg %b : tensor<4xf32>"
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        ('"other.op"(%b) : (tensor<4xf32>) -> tensor<4xf32>', "operation 'other.op' is not known"),
+        ('graph.constant #mlopt.weight<"w"> : tensor<4xf32>', 'there is no weight "w"'),
+    ],
+)
+def test_what_can_not_be_validated_is_said_once(operation: str, reason: str, tmp_path: Path) -> None:
+    ctx = make_context(allow_unregistered=True)
+    attach_engine(ctx)
+    validator = Validator(ctx, ValidationOptions(reproducers=tmp_path))
+    module = parse_module(SWAPPED_OPERANDS.replace(NEGATION, operation), ctx, "model.mlir")
+    passes = (SwappedOperandsPass(), SwappedOperandsPass())
+    PassManager(ctx, Pipeline("builtin.module", passes), instrumentations=[validator]).run(module)
+    assert not validator.rejections and not validator.validated
+    (warning,) = ctx.warnings
+    assert warning.message == f"can't be validated: {reason}"
+
+
+def test_nan_and_infinities_must_stand_in_their_places() -> None:
+    """By hand: two NaN are equal, a NaN for a number is not, nor is an infinity of the other sign."""
+    before = {"y": np.array([np.nan, np.inf, 2.0], np.float32)}
+    for values, differs in (
+        ([np.nan, np.inf, 2.0], False),
+        ([np.nan, np.inf, 2.0001], False),
+        ([np.nan, np.inf, 2.0003], True),
+        ([np.nan, np.inf, np.nan], True),
+        ([np.nan, -np.inf, 2.0], True),
+    ):
+        verdict = compare_outputs("main", {"y": np.array(values, np.float32)}, before, 1e-4)
+        assert (verdict.difference is not None) == differs
+
+
+def test_seeds_are_indices_where_they_are_used_as_such() -> None:
+    """A gather of 5 rows takes 0 to 4; a one-hot comparison with 0 to 6 takes those; a mask is 0 or 1."""
+    text = """
+    func.func @main(%i: tensor<99xi64>, %h: tensor<99x1xi64>, %m: tensor<99xi64>)
+        -> (tensor<99x2xf32>, tensor<99x7xi1>, tensor<99xi64>) {
+      %t = graph.constant dense<1.0> : tensor<5x2xf32>
+      %0 = graph.gather %t, %i axis = 0 : (tensor<5x2xf32>, tensor<99xi64>) -> tensor<99x2xf32>
+      %c = graph.constant dense<[0, 1, 2, 3, 4, 5, 6]> : tensor<7xi64>
+      %1 = graph.equal %h, %c : (tensor<99x1xi64>, tensor<7xi64>) -> tensor<99x7xi1>
+      %2 = graph.neg %m : tensor<99xi64>
+      func.return %0, %1, %2 : tensor<99x2xf32>, tensor<99x7xi1>, tensor<99xi64>
+    }"""
+    (func,) = parse_module(text, make_context()).ops
+    inputs = seeded_inputs(func, WeightStore())  # pyright: ignore[reportArgumentType] (the only function)
+    assert [set(array.flat) for array in inputs.values()] == [set(range(5)), set(range(7)), {0, 1}]
+
+
+def test_modules_in_half_precision_get_four_roundings() -> None:
+    """2**-10 is the distance from 1 to the next f16."""
+    text = """
+    func.func @main(%x: tensor<4x{0}>) -> tensor<4x{0}> {{
+      %y = graph.relu %x : tensor<4x{0}>
+      func.return %y : tensor<4x{0}>
+    }}"""
+    for element, tolerance in (("f32", 1e-4), ("f16", 4 * 2**-10), ("bf16", 4 * 2**-7)):
+        assert default_tolerance(parse_module(text.format(element), make_context())) == tolerance
+
+
+def test_a_compilation_ends_at_a_conversion_that_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PASSES, "convert-graph-to-kernel", "tests.validation.faults:FaultyConversionPass")
+    assert FaultyConversionPass.name == "faulty-conversion"
+    options = CompileOptions(validate=True, reproducers=tmp_path)
+    with pytest.raises(
+        mlopt.PassFailure, match="can't go below level 'graph': pass 'faulty-conversion' changes"
+    ):
+        compile_model(load_model(SWAPPED_OPERANDS, options))
+
+
+def test_the_api_reports_what_was_validated() -> None:
+    model = mlopt.compile(SWAPPED_OPERANDS, validate=True)
+    report = model.report()["validation"]
+    assert [each["pass"] for each in report["validated"]][-1] == "assign-buffers"
+    assert not report["rejected"] and not report["not_validated"]
+    assert mlopt.compile(SWAPPED_OPERANDS).report()["validation"] is None
+
+
+def test_the_commands_undo_a_fault_and_return_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(PASSES, "cse", "tests.validation.faults:SwappedOperandsPass")
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(SWAPPED_OPERANDS)
+    assert (
+        mlopt_main.main(["run", "model.mlir", "--validate", "--report", "r.json", "--outputs", "y.npz"]) == 1
+    )
+    err = capsys.readouterr().err
+    assert "pass 'swapped-operands' changes the answer: output 'result0' of '@main' differs by up to" in err
+    a = np.load("y.npz")["result0"]
+    (rejected, *_) = json.loads(Path("r.json").read_text())["validation"]["rejected"]
+    assert rejected["pass"] == "swapped-operands" and Path(rejected["reproducer"]).exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert mlopt_main.main(["run", "model.mlir", "--outputs", "want.npz"]) == 0
+    np.testing.assert_allclose(a, np.load("want.npz")["result0"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "much"])
+def test_a_tolerance_is_a_number_of_at_least_0(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert opt.main(["--validate=" + value, "-"]) == 2
+    assert f"expected a number of at least 0, found '{value}'" in capsys.readouterr().err
