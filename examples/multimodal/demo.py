@@ -105,7 +105,7 @@ def run(config_path: Path, output: Path, overrides: dict[str, Any]) -> None:
     print_fusions(console, after)
     console.print(f"\nThe model and its IR at the three levels are in {output}/; try", soft_wrap=True)
     console.print(f"  mlopt run {output}/memref.mlir", soft_wrap=True)
-    console.print(f"  mlopt memory {output}/multimodal.onnx --svg memory.svg", soft_wrap=True)
+    console.print(f"  mlopt memory {output}/multimodal.onnx --svg {output}/memory.svg", soft_wrap=True)
     for difference in differences:
         if difference.reason is not None:
             raise mlopt.RunError(f"output '{difference.name}' {difference.reason}")
