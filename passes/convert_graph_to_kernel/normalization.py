@@ -94,7 +94,11 @@ def _row_maximum(launch: Launch, rows: Reduction, x: SSAValue) -> SSAValue:
 
 @converts(graph.LayerNormOp)
 def _layer_norm(op: graph.LayerNormOp, conversion: Conversion) -> None:
-    """Row mean, row variance from the centered elements, its inverse deviation, and then one map."""
+    """Row mean, row variance from the centered elements, its inverse deviation, and then one map.
+
+    The centered elements stand in the destination; where that is narrower than f32 they are computed twice instead.
+    """
+    element, work = element_of(op.input), accumulator(element_of(op.input))
     launch, rows, x = _row_normalization(op, conversion)
     space, all_of = rows.space, rows.space.identity()
 
@@ -104,21 +108,39 @@ def _layer_norm(op: graph.LayerNormOp, conversion: Conversion) -> None:
     total = fold(launch, rows, x, _zero_rows(launch, rows, op), add)
     mean = named(launch.map(rows.row_space, [], Operand(named(total, "sum"), rows.row), divide), "mean")
 
-    def accumulate(s: Scalars, value: SSAValue, mean: SSAValue, so_far: SSAValue) -> SSAValue:
-        centered = s.sub(s.widen(value), mean)
-        return s.add(so_far, s.mul(centered, centered))
+    def center(s: Scalars, value: SSAValue, mean: SSAValue, *_: SSAValue) -> SSAValue:
+        return s.sub(s.widen(value), mean)
 
-    centered = [Operand(x, all_of), Operand(mean, rows.result)]
-    squares = launch.reduce(space, centered, Operand(_zero_rows(launch, rows, op), rows.result), accumulate)
+    def add_square(s: Scalars, so_far: SSAValue, value: SSAValue) -> SSAValue:
+        return s.add(so_far, s.mul(value, value))
+
+    def center_and_add_square(s: Scalars, value: SSAValue, mean: SSAValue, so_far: SSAValue) -> SSAValue:
+        return add_square(s, so_far, center(s, value, mean))
+
+    def scale_and_shift(s: Scalars, value: SSAValue, inverse: SSAValue, *parameters: SSAValue) -> SSAValue:
+        scale, *bias = parameters
+        y = s.mul(s.mul(value, inverse), s.widen(scale))
+        return s.truncate(s.add(y, s.widen(bias[0])) if bias else y, element)
+
+    def of_centered(s: Scalars, *values: SSAValue) -> SSAValue:
+        *rest, value = values
+        return scale_and_shift(s, value, *rest)
+
+    def of_elements(s: Scalars, value: SSAValue, mean: SSAValue, *rest: SSAValue) -> SSAValue:
+        return scale_and_shift(s, center(s, value, mean), *rest[:-1])
+
+    elements = [Operand(x, all_of), Operand(mean, rows.result)]
+    zeros = _zero_rows(launch, rows, op)
+    if work == element:
+        centered = named(launch.map(space, elements, Operand(launch.out, all_of), center), "centered")
+        squares = fold(launch, rows, centered, zeros, add_square)
+        out, ins, body = centered, [], of_centered
+    else:
+        squares = launch.reduce(space, elements, Operand(zeros, rows.result), center_and_add_square)
+        out, ins, body = launch.out, elements, of_elements
     deviation = _inverse_deviation(launch, rows, squares, op.epsilon.value.data)
-
-    def body(s: Scalars, value: SSAValue, mean: SSAValue, inverse: SSAValue, *rest: SSAValue) -> SSAValue:
-        scale, *bias = rest[:-1]
-        y = s.mul(s.mul(s.sub(s.widen(value), mean), inverse), s.widen(scale))
-        return s.truncate(s.add(y, s.widen(bias[0])) if bias else y, element_of(op.input))
-
-    ins = [*centered, Operand(deviation, rows.result), *_parameters(op, launch, space)]
-    conversion.finish(op, launch, launch.map(space, ins, Operand(launch.out, all_of), body))
+    ins = [*ins, Operand(deviation, rows.result), *_parameters(op, launch, space)]
+    conversion.finish(op, launch, launch.map(space, ins, Operand(out, all_of), body))
 
 
 @converts(graph.RmsNormOp)

@@ -169,33 +169,36 @@ func.func @softmax_f16(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
 // CHECK-NEXT:      %10 = tensor.empty() : tensor<4xf32>
 // CHECK-NEXT:      %11 = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:      %12 = kernel.fill %11 : f32 outs(%10 : tensor<4xf32>)
-// CHECK-NEXT:      %squares = kernel.reduce bounds [d0 = 4, d1 = 8] ins(%input[d0, d1], %mean[d0] : tensor<4x8xf32>, tensor<4xf32>) outs(%12[d0] : tensor<4xf32>) {
+// CHECK-NEXT:      %centered = kernel.map bounds [d0 = 4, d1 = 8] ins(%input[d0, d1], %mean[d0] : tensor<4x8xf32>, tensor<4xf32>) outs(%O[d0, d1] : tensor<4x8xf32>) {
 // CHECK-NEXT:      ^bb0(%13: f32, %14: f32, %15: f32):
 // CHECK-NEXT:        %16 = arith.subf %13, %14 : f32
-// CHECK-NEXT:        %17 = arith.mulf %16, %16 : f32
-// CHECK-NEXT:        %18 = arith.addf %15, %17 : f32
-// CHECK-NEXT:        kernel.yield %18 : f32
+// CHECK-NEXT:        kernel.yield %16 : f32
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %squares = kernel.reduce bounds [d0 = 4, d1 = 8] ins(%centered[d0, d1] : tensor<4x8xf32>) outs(%12[d0] : tensor<4xf32>) {
+// CHECK-NEXT:      ^bb0(%17: f32, %18: f32):
+// CHECK-NEXT:        %19 = arith.mulf %17, %17 : f32
+// CHECK-NEXT:        %20 = arith.addf %18, %19 : f32
+// CHECK-NEXT:        kernel.yield %20 : f32
 // CHECK-NEXT:      }
 // CHECK-NEXT:      %inverse_deviation = kernel.map bounds [d0 = 4] outs(%squares[d0] : tensor<4xf32>) {
-// CHECK-NEXT:      ^bb0(%19: f32):
-// CHECK-NEXT:        %20 = arith.constant 8.000000e+00 : f32
-// CHECK-NEXT:        %21 = arith.divf %19, %20 : f32
-// CHECK-NEXT:        %22 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:        %23 = arith.constant 1.000000e-05 : f32
-// CHECK-NEXT:        %24 = arith.addf %21, %23 : f32
-// CHECK-NEXT:        %25 = math.sqrt %24 : f32
-// CHECK-NEXT:        %26 = arith.divf %22, %25 : f32
-// CHECK-NEXT:        kernel.yield %26 : f32
+// CHECK-NEXT:      ^bb0(%21: f32):
+// CHECK-NEXT:        %22 = arith.constant 8.000000e+00 : f32
+// CHECK-NEXT:        %23 = arith.divf %21, %22 : f32
+// CHECK-NEXT:        %24 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:        %25 = arith.constant 1.000000e-05 : f32
+// CHECK-NEXT:        %26 = arith.addf %23, %25 : f32
+// CHECK-NEXT:        %27 = math.sqrt %26 : f32
+// CHECK-NEXT:        %28 = arith.divf %24, %27 : f32
+// CHECK-NEXT:        kernel.yield %28 : f32
 // CHECK-NEXT:      }
-// CHECK-NEXT:      %27 = kernel.map bounds [d0 = 4, d1 = 8] ins(%input[d0, d1], %mean[d0], %inverse_deviation[d0], %scale_1[d1], %bias_1[d1] : tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<8xf32>, tensor<8xf32>) outs(%O[d0, d1] : tensor<4x8xf32>) {
-// CHECK-NEXT:      ^bb0(%28: f32, %29: f32, %30: f32, %31: f32, %32: f32, %33: f32):
-// CHECK-NEXT:        %34 = arith.subf %28, %29 : f32
-// CHECK-NEXT:        %35 = arith.mulf %34, %30 : f32
-// CHECK-NEXT:        %36 = arith.mulf %35, %31 : f32
-// CHECK-NEXT:        %37 = arith.addf %36, %32 : f32
-// CHECK-NEXT:        kernel.yield %37 : f32
+// CHECK-NEXT:      %29 = kernel.map bounds [d0 = 4, d1 = 8] ins(%inverse_deviation[d0], %scale_1[d1], %bias_1[d1] : tensor<4xf32>, tensor<8xf32>, tensor<8xf32>) outs(%centered[d0, d1] : tensor<4x8xf32>) {
+// CHECK-NEXT:      ^bb0(%30: f32, %31: f32, %32: f32, %33: f32):
+// CHECK-NEXT:        %34 = arith.mulf %33, %30 : f32
+// CHECK-NEXT:        %35 = arith.mulf %34, %31 : f32
+// CHECK-NEXT:        %36 = arith.addf %35, %32 : f32
+// CHECK-NEXT:        kernel.yield %36 : f32
 // CHECK-NEXT:      }
-// CHECK-NEXT:      kernel.yield %27 : tensor<4x8xf32>
+// CHECK-NEXT:      kernel.yield %29 : tensor<4x8xf32>
 // CHECK-NEXT:    } -> tensor<4x8xf32>
 // CHECK-NEXT:    func.return %y : tensor<4x8xf32>
 func.func @layer_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %bias: tensor<8xf32>) -> tensor<4x8xf32> {
