@@ -133,7 +133,7 @@ def _input(arg: SSAValue, name: str, attributes: DictionaryAttr, inputs: Mapping
 class _Evaluator(BlockEvaluator):
     """Evaluates blocks of a kernel-level module; values of tensors are arrays that are never written to."""
 
-    def __init__(self, weights: WeightStore, disturb: Callable[[Array], Array] | None):
+    def __init__(self, weights: WeightStore, disturb: Callable[[Array], Array] | None = None):
         super().__init__(disturb)
         self._weights = weights
 
