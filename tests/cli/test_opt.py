@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -353,7 +352,9 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
 
 def test_an_interrupt(tmp_path: Path) -> None:
     with command("-", stdin=subprocess.PIPE) as process:
-        time.sleep(2)
+        assert process.stdin is not None
+        process.stdin.write(b"\n" * (1 << 20))  # more than a pipe holds: when it is written, the command is reading
+        process.stdin.flush()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert err == b"mlopt-opt: interrupted\n"
