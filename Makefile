@@ -27,11 +27,11 @@ types: $(VENV)/.installed-tests
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install -qq --editable .
 	touch $@
 
 $(VENV)/.installed-tests: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[test,mlir,dev]'
+	$(BIN)/python -m pip install -qq --editable '.[test,mlir,dev]'
 	touch $@
 
 clean:
