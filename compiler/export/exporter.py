@@ -23,6 +23,7 @@ from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.metadata import Metadata
 from mlopt.weights import WeightStore
 
 
@@ -40,6 +41,7 @@ def to_onnx(module: ModuleOp, weights: WeightStore) -> ModelProto:
     - Inputs and outputs have the names of the interface (`mlopt.name`; `argN` and `resultN` without one) and its order.
     - Other values are named after the SSA values, nodes after the nodes in their locations, made unique.
     - The operator set is `builder.OPSET`, or the oldest one after it that has all operators needed.
+    - What the author of the model says of it is kept (`mlopt.metadata`): texts, domain, version and properties.
     - Shapes are numbers; the types of all results of operations are declared.
 
     `UnsupportedError` names an operation that has no ONNX form, `InputError` an interface that ONNX can't have.
@@ -65,7 +67,9 @@ def bound_inputs(module: ModuleOp) -> list[str]:
 
 def export_graph(module: ModuleOp, weights: WeightStore) -> ExportedModel:
     """See `to_onnx`; the initializers are apart."""
-    return _GraphExport(_main(module), weights).run()
+    exported = _GraphExport(_main(module), weights).run()
+    _describe(exported.proto, Metadata.read(module))
+    return exported
 
 
 def _main(module: ModuleOp) -> FuncOp:
@@ -198,6 +202,16 @@ class _GraphExport:
             producer_name="mlopt",
             producer_version=__version__,
         )
+
+
+def _describe(model: ModelProto, metadata: Metadata) -> None:
+    """Give a model its author's texts and properties; what mlopt says of an input goes before them."""
+    model.doc_string, model.graph.doc_string = metadata.doc, metadata.graph_doc
+    model.domain, model.model_version = metadata.domain, metadata.version
+    helper.set_model_props(model, dict(metadata.properties))
+    for values, texts in ((model.graph.input, metadata.inputs), (model.graph.output, metadata.outputs)):
+        for value in values:
+            value.doc_string = " ".join(filter(None, (value.doc_string, texts.get(value.name))))
 
 
 def _names(entries: Sequence[dict[str, Attribute]], default: str) -> list[str]:

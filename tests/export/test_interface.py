@@ -9,11 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
+import mlopt
 from mlopt.diagnostics import InputError, UnsupportedError
 from mlopt.export import bound_inputs, to_onnx
 from mlopt.ir.parser import parse_module
 from mlopt.ir.registration import make_context
 from mlopt.weights import WeightStore
+from tests.frontend.onnx_models import one_node
 from tests.onnx_oracle import run_model
 
 
@@ -120,6 +122,27 @@ def test_inputs_that_decided_shapes_say_so() -> None:
         }"""
     assert bound_inputs(parse_module(text, make_context(), "m.mlir")) == ["shape"]
     assert [bool(value.doc_string) for value in export(text).graph.input] == [True, False]
+
+
+def test_what_the_author_says_is_kept() -> None:
+    """Through the text of the graph level too; a model of which nothing is said has no such attribute."""
+    x = np.float32([-1, 2])
+    model = one_node("Relu", {"x": x})
+    assert "mlopt.metadata" not in mlopt.compile(model).ir("graph")
+    model.doc_string, model.domain, model.model_version = 'a "model"\nof two lines', "org.example", 7
+    model.graph.doc_string, model.graph.input[0].doc_string = "the graph", "pixels, RGB"
+    model.graph.output[0].doc_string = "scores"
+    onnx.helper.set_model_props(model, {"license": "none", "a key: odd": "naïve"})
+    ctx = make_context()
+    exported = to_onnx(parse_module(mlopt.compile(model).ir("graph"), ctx, "m.mlir"), ctx.weights)
+    for name in ("doc_string", "domain", "model_version", "metadata_props"):
+        assert getattr(exported, name) == getattr(model, name)
+    assert exported.graph.doc_string == "the graph"
+    assert [value.doc_string for value in (*exported.graph.input, *exported.graph.output)] == [
+        "pixels, RGB",
+        "scores",
+    ]
+    np.testing.assert_array_equal(run_model(exported, {"x": x})[0], [0, 2])
 
 
 def refusal(kind: type[InputError], body: str, **names: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -56,6 +56,7 @@ from mlopt.frontend.onnx.weightless import Span
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import array_to_dense, dense_to_array, from_numpy_dtype, to_numpy_dtype
 from mlopt.ir.extents import EXTENT, Extent
+from mlopt.ir.metadata import Metadata
 from mlopt.ir.names import set_name
 from mlopt.ir.verifier import first_sentence
 
@@ -73,6 +74,7 @@ _MAX_FAILED_ATTEMPTS = 256
 """Nested branches and bodies that are tried in several ways could take exponential time."""
 
 _T = TypeVar("_T")
+_Import = TypeVar("_Import", bound="GraphImport")
 
 
 def import_onnx(
@@ -82,6 +84,17 @@ def import_onnx(
     inputs: Mapping[str, np.ndarray],
 ) -> ModuleOp:
     """See `mlopt.frontend.onnx.import_model`."""
+    return start_import(source, ctx, dims, inputs, GraphImport).run()
+
+
+def start_import(
+    source: str | Path | ModelProto,
+    ctx: CompilerContext,
+    dims: Mapping[str, int],
+    inputs: Mapping[str, np.ndarray],
+    kind: type[_Import],
+) -> _Import:
+    """An import that has checked the model as a whole, and has not begun with its nodes."""
     model = read_model(source)
     require_supported(model.proto, model.place())
     fault = next(node_faults(model.proto), None)
@@ -91,10 +104,10 @@ def import_onnx(
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name
         raise UnsupportedError(f'initializer "{name}" is sparse, which is not supported', place=model.place())
-    return _GraphImport(model, ctx, dims, typed_inputs(model.graph.input, inputs)).run()
+    return kind(model, ctx, dims, typed_inputs(model.graph.input, inputs))
 
 
-class _GraphImport:
+class GraphImport:
     """One import. Values are known by their ONNX names; a constant is added to its own graph when it is first used."""
 
     def __init__(
@@ -160,17 +173,15 @@ class _GraphImport:
                 "bytes",
                 place=self.model.place(),
             )
-        return ModuleOp([function], {"mlopt.imported": _statistics_attribute(statistics)})
+        attributes_of_module = _metadata(self.model.proto).attributes()
+        return ModuleOp(
+            [function], {**attributes_of_module, "mlopt.imported": _statistics_attribute(statistics)}
+        )
 
     def _import_nodes(self, graph: GraphProto) -> list[SSAValue]:
         """Import a graph in the current scope; the values of its outputs."""
         for node in graph.node:
-            operands = [self._value(name, node) if name else None for name in node.input]
-            domain = normal_domain(node.domain)
-            fault = type_fault(node, domain, self.scope.opsets[domain], operands)
-            if fault is not None:
-                raise self.error(node, fault)
-            self.scope.values.update(_named_results(node, self._import(node, operands)))
+            self.import_one(node)
         results: list[SSAValue] = []
         for output in graph.output:
             value = self._value(output.name, None)
@@ -179,14 +190,32 @@ class _GraphImport:
         self._check_declarations(graph)
         return results
 
+    def import_one(self, node: NodeProto) -> None:
+        """Import a node of the current scope, and enter its results there."""
+        operands = [self._value(name, node) if name else None for name in node.input]
+        domain = normal_domain(node.domain)
+        fault = type_fault(node, domain, self.scope.opsets[domain], operands)
+        if fault is not None:
+            raise self.error(node, fault)
+        self.scope.values.update(_named_results(node, self._import(node, operands)))
+
+    def declaration_faults(self, graph: GraphProto) -> Iterator[InputError]:
+        """An error for every value that a graph of the current scope declares otherwise than it is."""
+        for found in self._contradictions(graph):
+            if not self._is_stale(found):
+                yield InputError(found.message, place=self.model.place(found.node))
+
+    def _contradictions(self, graph: GraphProto) -> Iterator[Contradiction]:
+        return contradictions(graph, self.scope.values, self.bounds, shapes=self.scope is self.main)
+
+    def _is_stale(self, found: Contradiction) -> bool:
+        return found.extents and self.symbolic
+
     def _check_declarations(self, graph: GraphProto) -> None:
         """Raise `InputError` if a graph declares a value otherwise than it is; see `declarations` for warnings."""
-        is_main = self.scope is self.main
-        stale: list[Contradiction] = []
-        for found in contradictions(graph, self.scope.values, self.bounds, shapes=is_main):
-            if not (found.extents and self.symbolic):
-                raise InputError(found.message, place=self.model.place(found.node))
-            stale.append(found)
+        for fault in self.declaration_faults(graph):
+            raise fault
+        stale = list(self._contradictions(graph))
         if stale:
             more = f" (and {len(stale) - 1} more such declarations)" if len(stale) > 1 else ""
             place = self.model.place(stale[0].node)
@@ -472,6 +501,18 @@ def _named_results(proto: NodeProto, results: Sequence[SSAValue | None]) -> dict
 
 def _location(name: str) -> LocationAttr:
     return NameLoc(StringAttr(name), NoneAttr())
+
+
+def _metadata(model: ModelProto) -> Metadata:
+    graph = model.graph
+    inputs, outputs = (
+        {value.name: value.doc_string for value in values if value.doc_string}
+        for values in (graph.input, graph.output)
+    )
+    properties = {entry.key: entry.value for entry in model.metadata_props}
+    return Metadata(
+        model.doc_string, graph.doc_string, model.domain, model.model_version, properties, inputs, outputs
+    )
 
 
 def _statistics_attribute(statistics: ImportedStatistics) -> DictionaryAttr:
