@@ -19,7 +19,9 @@ from mlopt.compilation import (
     main_function,
 )
 from mlopt.diagnostics import MloptError, Place, format_diagnostic
+from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes
+from mlopt.ir.registration import make_context
 from mlopt.options import CompileOptions
 from mlopt.passes.pipelines import LEVELS
 from mlopt.report import graph_ops
@@ -55,8 +57,9 @@ def check_model(
 ) -> Findings:
     """Look at a model, then take it through every stage that can be tried.
 
-    All unsupported operators and all dimensions without a number are found before anything is imported; from the import
-    on, the first error ends it. Raises `MloptError` if the file is no model at all.
+    All faults of the graph, all unsupported operators and all dimensions without a number are found before anything is
+    imported, then those of all nodes whose operands are known; from there on, the first error ends it.
+    Raises `MloptError` if the file is no model at all.
     """
     findings = Findings()
     if path.suffix == ".mlir":
@@ -68,31 +71,44 @@ def check_model(
         ]
         _compile(findings, compilation)
         return findings
-    from mlopt.frontend.onnx import read_model
+    from mlopt.frontend.onnx.reader import parse_model
 
-    model = read_model(path)
+    model = parse_model(path)
     findings.facts += _onnx_facts(model)
     _preconditions(findings, model, options, inputs or {})
     if findings.compiles:
         try:
             compilation = load_model(path, options, inputs=inputs)
         except MloptError as error:
-            _stop(findings, "import", error)
+            _stop(findings, "import", *(_import_faults(path, options, inputs) or [error]))
         else:
             findings.stages.append(("import", f"{len(graph_ops(compilation.module))} operators"))
             _compile(findings, compilation)
     return findings
 
 
+def _import_faults(
+    path: Path, options: CompileOptions, inputs: Mapping[str, np.ndarray] | None
+) -> list[MloptError]:
+    from mlopt.frontend.onnx.faults import find_import_faults
+
+    ctx = make_context()
+    attach_engine(ctx)
+    return find_import_faults(path, ctx, dims=dict(options.dims), inputs=inputs)
+
+
 def _preconditions(
     findings: Findings, model: OnnxModel, options: CompileOptions, inputs: Mapping[str, np.ndarray]
 ) -> None:
-    """What can be told from the file alone: operators, then dimensions."""
+    """What can be told from the file alone: how the graph hangs together, operators, then dimensions."""
     from mlopt.frontend.onnx import find_unsupported
     from mlopt.frontend.onnx.dims import bind_shapes
     from mlopt.frontend.onnx.registry import node_faults
-    from mlopt.frontend.onnx.structure import node_name
+    from mlopt.frontend.onnx.structure import graph_faults, node_name
 
+    broken = list(graph_faults(model.graph, model.place))
+    if broken:
+        _stop(findings, "structure", *broken)
     unsupported = find_unsupported(model.proto)
     findings.obstacles += [f"unsupported operator {kind}" for kind in unsupported]
     faults = list(node_faults(model.proto))
@@ -139,9 +155,9 @@ def _compile(findings: Findings, compilation: Compilation) -> None:
     return None
 
 
-def _stop(findings: Findings, stage: str, error: MloptError) -> None:
+def _stop(findings: Findings, stage: str, *errors: MloptError) -> None:
     findings.stages.append((stage, "failed"))
-    for diagnostic in error.diagnostics:
+    for diagnostic in (diagnostic for error in errors for diagnostic in error.diagnostics):
         place = diagnostic.place
         if place is not None and place.line is None:
             # The file is the model, which need not be said each time.

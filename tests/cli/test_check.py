@@ -149,3 +149,48 @@ def test_every_node_that_breaks_a_rule_is_listed(mlopt: Command) -> None:
     assert 'node "one": Relu: has no attribute "slope" at opset 18; its attributes are: none' in done.out
     assert 'node "two": Add: expected 2 inputs at opset 18, found 1' in done.out
     assert "ai.onnx.Mystery (opset 18): 1 node (three)" in done.out
+
+
+def test_every_node_that_the_import_refuses_is_listed(mlopt: Command) -> None:
+    """Two axes that a matrix does not have, side by side; one behind a fault whose type the model declares; and a node
+    behind a fault without a declaration, of which nothing can be said.
+    """
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["a"], "one", axis=5),
+        helper.make_node("Softmax", ["x"], ["b"], "two", axis=6),
+        helper.make_node("Softmax", ["a"], ["c"], "three", axis=7),
+        helper.make_node("Softmax", ["b"], ["d"], "four", axis=8),
+        helper.make_node("Sum", ["c", "d"], ["y"], "five"),
+    ]
+    model = model_of(*nodes, extents=["n", 4], outputs=["y"])
+    model.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n", 4]))
+    onnx.save(model, "bad.onnx")
+    done = mlopt("check", "bad.onnx", "--dim", "n=3")
+    assert done.code == 1
+    assert "in the way (3):" in done.out
+    for number, (name, axis) in enumerate((("one", 5), ("two", 6), ("three", 7)), 1):
+        assert f'{number:3}. node "{name}": error: Softmax' in done.out
+        assert f"found {axis}" in done.out
+
+
+def test_every_fault_of_the_graph_is_listed(mlopt: Command) -> None:
+    """A value that nothing defines, a cycle of two nodes, a value defined twice, and an operator that there is not."""
+    nodes = [
+        helper.make_node("Relu", ["nowhere"], ["a"], "undefined"),
+        helper.make_node("Add", ["a", "c"], ["b"], "first"),
+        helper.make_node("Relu", ["b"], ["c"], "second"),
+        helper.make_node("Relu", ["x"], ["a"], "again"),
+        helper.make_node("Mystery", ["c"], ["y"], "unknown"),
+    ]
+    onnx.save(model_of(*nodes, extents=[3, 4], outputs=["y"]), "bad.onnx")
+    done = mlopt("check", "bad.onnx")
+    assert done.code == 1
+    assert "in the way (4):" in done.out
+    assert rows(done.out)["structure"] == "failed"
+    for text in (
+        'node "undefined": error: Relu: uses the value "nowhere", which no node, input or initializer defines',
+        'node "first": error: Add: uses the value "c", which depends on this node itself (the graph has a cycle)',
+        'node "again": error: Relu: defines the value "a", which node "undefined" defines already',
+        "unsupported operator ai.onnx.Mystery (opset 18): 1 node (unknown)",
+    ):
+        assert text in done.out

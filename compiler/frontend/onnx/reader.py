@@ -71,6 +71,13 @@ def read_model(source: str | Path | ModelProto) -> OnnxModel:
     `InputError` if the file is missing, is no ONNX or is truncated, or if the model's values are not each
     defined once and before they are used.
     """
+    model = parse_model(source)
+    check_graph(model.graph, model.place)
+    return model
+
+
+def parse_model(source: str | Path | ModelProto) -> OnnxModel:
+    """The same, without looking at how the model's values hang together (see `structure.graph_faults`)."""
     model = OnnxModel(source, None) if isinstance(source, ModelProto) else _parse(Path(source))
     _check_model(model)
     return model
@@ -145,7 +152,6 @@ def _check_model(model: OnnxModel) -> None:
     _check_versions(model)
     if not model.graph.output:
         raise InputError("expected a model with at least one output, found none", place=model.place())
-    check_graph(model.graph, model.place)
 
 
 def _check_versions(model: OnnxModel) -> None:

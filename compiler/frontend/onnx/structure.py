@@ -69,34 +69,40 @@ class _Visible:
 
 def check_graph(graph: GraphProto, place: PlaceOf) -> None:
     """Check that every value is defined once and before its first use; `InputError` names node and value."""
-    _check(place, _Visible(graph))
+    for fault in graph_faults(graph, place):
+        raise fault
 
 
-def _check(place: PlaceOf, scope: _Visible) -> None:
+def graph_faults(graph: GraphProto, place: PlaceOf) -> Iterator[InputError]:
+    """An error for every value that is not defined once and before its first use; each names node and value."""
+    yield from _faults(place, _Visible(graph))
+
+
+def _faults(place: PlaceOf, scope: _Visible) -> Iterator[InputError]:
     graph = scope.graph
     inputs = [value.name for value in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
     initializers += [tensor.values.name for tensor in graph.sparse_initializer]
     for what, names in (("inputs", inputs), ("initializers", initializers)):
-        twice = next((name for name, count in Counter(names).items() if count > 1), None)
-        if twice is not None:
-            raise InputError(f'two {what} have the name "{twice}"', place=place(scope.node))
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield InputError(f'two {what} have the name "{name}"', place=place(scope.node))
     scope.values.update(dict.fromkeys((*inputs, *initializers)))
     for node in graph.node:
         for name in filter(None, node.input):
             if not scope.has(name):
-                raise _undefined(place, scope, node, name)
+                yield _undefined(place, scope, node, name)
         for inner in subgraphs(node):
-            _check(place, _Visible(inner, scope, node))
+            yield from _faults(place, _Visible(inner, scope, node))
         for name in filter(None, node.output):
             if scope.has(name):
-                raise _defined_twice(place, scope, node, name)
+                yield _defined_twice(place, scope, node, name)
             scope.values[name] = node
     for value in graph.output:
         if not scope.has(value.name):
             whose = "the model's" if scope.node is None else f"{scope.node.op_type}: its graph's"
             message = f'{whose} output "{value.name}" is not defined by any node, input or initializer'
-            raise InputError(message, place=place(scope.node))
+            yield InputError(message, place=place(scope.node))
 
 
 def _defined_twice(place: PlaceOf, scope: _Visible, node: NodeProto, name: str) -> InputError:
@@ -130,7 +136,7 @@ def _reaches(graph: GraphProto, start: NodeProto, end: NodeProto) -> bool:
     """Whether `end` reads, directly or through other nodes, what `start` defines."""
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
-        for name in _reads(node):
+        for name in names_read(node):
             readers.setdefault(name, []).append(node)
     pending, seen = [start], set[str]()
     while pending:
@@ -144,10 +150,10 @@ def _reaches(graph: GraphProto, start: NodeProto, end: NodeProto) -> bool:
     return False
 
 
-def _reads(node: NodeProto) -> Iterator[str]:
+def names_read(node: NodeProto) -> Iterator[str]:
     """Names that a node or anything inside it reads."""
     yield from node.input
     for graph in subgraphs(node):
         for inner in graph.node:
-            yield from _reads(inner)
+            yield from names_read(inner)
         yield from (value.name for value in graph.output)
