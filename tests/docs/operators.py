@@ -373,6 +373,8 @@ def page() -> str:
             f"*Since*: the first operator set version whose form is known; all later ones up to {LATEST_OPSET} are.",
             "*Element types*: of the main operand; a group's name stands for all of it that the standard has there.",
             "*Becomes*: the operations that one example of the operator is at the graph level, constants aside.",
+            "*Refused*: what a node can ask for by its attributes, inputs and outputs that is not done. What only types and",
+            "shapes tell, as an If whose branches give tensors of different shapes, is refused at that node.",
             "",
             "## The standard domain",
             "",
