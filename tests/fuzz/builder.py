@@ -131,7 +131,9 @@ class Builder:
         self._names += 1
         return f"{prefix}{self._names}"
 
-    def new(self, arrays: Sequence[Array], *, constant: bool | None = None, structural: bool = False) -> Value:
+    def new(
+        self, arrays: Sequence[Array], *, constant: bool | None = None, structural: bool = False
+    ) -> Value:
         """A new input or constant; a constant holds the first array in all runs."""
         if constant is None:
             constant = self.integer(0, 2) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,34 +57,55 @@ def load(path: Path) -> tuple[Program, Route]:
         stored = dict(file)
     about = json.loads(str(stored.pop("route")))
     types = about.pop("types")
-    route = Route(tuple(about["graph"]), tuple(about["kernel"]), about["memory"], about["export"], about["poison"])
-
-    def value(name: str, kind: str) -> Value:
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(types[name]))
-        runs = sum(key == f"{kind}:{key.split(':')[1]}:{name}" for key in stored if key.startswith(f"{kind}:"))
-        arrays = [stored[f"{kind}:{run}:{name}"] for run in range(runs)]
-        arrays = [array if array.dtype == dtype else array.view(dtype) for array in arrays]
-        error, structural = float(stored[f"error:{name}"]), bool(stored[f"structural:{name}"])
-        return Value(name, tuple(arrays), "input" if kind == "input" else "node", error, structural)
-
-    values = {name.name: value(name.name, "input") for name in model.graph.input}
-    for tensor in model.graph.initializer:
-        array = onnx.numpy_helper.to_array(tensor)
-        values[tensor.name] = Value(tensor.name, (array,), "constant", 0.0, structural=True)
-    outputs = {o.name: values.get(o.name) or value(o.name, "output") for o in model.graph.output}
-    opset = next(entry.version for entry in model.opset_import if entry.domain == "")
-    program = Program(opset, [], list(outputs.values()))
-    for node in model.graph.node:
-        operands = [name for name in _reads(node) if name in values]
-        for name in filter(None, node.output):
-            values[name] = outputs.get(name) or Value(name, (np.empty(0),), "node")
-        program.steps.append(
-            Step(node, tuple(values[n] for n in operands), tuple(values[n] for n in node.output if n))
-        )
-    program.runs = max((len(v.arrays) for v in program.outputs if v.kind != "constant"), default=1)
-    for v in program.outputs:
-        v.arrays = v.arrays * (program.runs if len(v.arrays) == 1 else 1)
+    route = Route(
+        tuple(about["graph"]), tuple(about["kernel"]), about["memory"], about["export"], about["poison"]
+    )
+    arrays: dict[tuple[str, int], dict[str, np.ndarray]] = {}
+    for key, array in stored.items():
+        kind, _, rest = key.partition(":")
+        if kind in ("input", "output"):
+            run, _, name = rest.partition(":")
+            dtype = np.dtype(helper.tensor_dtype_to_np_dtype(types[name]))
+            arrays.setdefault((kind, int(run)), {})[name] = (
+                array if array.dtype == dtype else array.view(dtype)
+            )
+    runs = range(max(run for _, run in arrays) + 1)
+    program = program_of(
+        model, *([arrays.get((kind, run), {}) for run in runs] for kind in ("input", "output"))
+    )
+    for value in [*program.leaves(), *program.outputs]:
+        if f"error:{value.name}" in stored:
+            value.error = float(stored[f"error:{value.name}"])
+            value.structural = bool(stored[f"structural:{value.name}"])
     return program, route
+
+
+def program_of(
+    model: onnx.ModelProto,
+    inputs: Sequence[Mapping[str, np.ndarray]],
+    outputs: Sequence[Mapping[str, np.ndarray]],
+) -> Program:
+    """A model with its inputs and the right outputs in each run; what is in between is not known."""
+
+    def in_each(runs: Sequence[Mapping[str, np.ndarray]], name: str) -> tuple[np.ndarray, ...]:
+        return tuple(run[name] for run in runs)
+
+    values = {
+        value.name: Value(value.name, in_each(inputs, value.name), "input") for value in model.graph.input
+    }
+    for tensor in model.graph.initializer:
+        arrays = (onnx.numpy_helper.to_array(tensor),) * len(outputs)
+        values[tensor.name] = Value(tensor.name, arrays, "constant", structural=True)
+    for name in (value.name for value in model.graph.output if value.name not in values):
+        values[name] = Value(name, in_each(outputs, name), "node")
+    opset = next(entry.version for entry in model.opset_import if entry.domain == "")
+    program = Program(opset, [], [values[value.name] for value in model.graph.output], len(outputs))
+    for node in model.graph.node:
+        operands = tuple(values[name] for name in _reads(node) if name in values)
+        for name in filter(None, node.output):
+            values.setdefault(name, Value(name, (np.empty(0, np.float32),), "node"))
+        program.steps.append(Step(node, operands, tuple(values[name] for name in node.output if name)))
+    return program
 
 
 def _reads(node: onnx.NodeProto) -> list[str]:

@@ -25,20 +25,12 @@ from tests.frontend.onnx_models import run_mlopt
 from tests.fuzz.program import Array, Value, one_step_model
 
 EXACT = frozenset(
-    "Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Clip"
-    " Compress Concat Constant ConstantOfShape DepthToSpace DequantizeLinear Div Equal Expand EyeLike Flatten Floor"
-    " Gather GatherElements GatherND Greater GreaterOrEqual Hardmax Identity IsInf IsNaN Less LessOrEqual Max MaxPool"
-    " MaxUnpool Min Mul Neg NonMaxSuppression NonZero Not Or Pad QuantizeLinear Range ReduceMax ReduceMin Relu"
-    " Reshape ReverseSequence Round Scatter ScatterElements ScatterND Shape Sign Size Slice SpaceToDepth Split Squeeze"
-    " Sub TensorScatter ThresholdedRelu Tile TopK Transpose Trilu Unique Unsqueeze Where Xor GlobalMaxPool Sqrt"
-    " Reciprocal CenterCropPad".split()
+    ["Abs", "Add", "And", "ArgMax", "ArgMin", "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "DequantizeLinear", "Div", "Equal", "Expand", "EyeLike", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Hardmax", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Max", "MaxPool", "MaxUnpool", "Min", "Mul", "Neg", "NonMaxSuppression", "NonZero", "Not", "Or", "Pad", "QuantizeLinear", "Range", "ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Round", "Scatter", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Sub", "TensorScatter", "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor", "GlobalMaxPool", "Sqrt", "Reciprocal", "CenterCropPad"]
 )
 """Operators with one right result for exact operands: selections, comparisons, and what IEEE 754 rounds correctly."""
 
 _REFERENCE_IS_WRONG = frozenset(
-    "BatchNormalization GlobalMaxPool Softmax LogSoftmax LayerNormalization Loop MaxPool AveragePool LpPool Resize"
-    " ConvTranspose Attention NonMaxSuppression RoiAlign GridSample TopK Col2Im ArgMax ArgMin Mod QuantizeLinear"
-    " DeformConv Clip Cast CastLike Round LSTM GRU RNN Scan Unique".split()
+    ["BatchNormalization", "GlobalMaxPool", "Softmax", "LogSoftmax", "LayerNormalization", "Loop", "MaxPool", "AveragePool", "LpPool", "Resize", "ConvTranspose", "Attention", "NonMaxSuppression", "RoiAlign", "GridSample", "TopK", "Col2Im", "ArgMax", "ArgMin", "Mod", "QuantizeLinear", "DeformConv", "Clip", "Cast", "CastLike", "Round", "LSTM", "GRU", "RNN", "Scan", "Unique"]
 )
 """Operators of the onnx package's evaluator that are wrong in places, or do not take what the standard allows."""
 
@@ -49,8 +41,7 @@ FLOAT_ATTRIBUTE = 1e-8
 """Attributes are of single precision, also where the operands are of double; their defaults may be taken as decimal."""
 
 ROUNDS_OTHERWISE = frozenset(
-    "QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearConcat QLinearSoftmax QLinearWhere QLinearAveragePool"
-    " QLinearGlobalAveragePool QGemm QLinearConv QLinearMatMul".split()
+    ["QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat", "QLinearSoftmax", "QLinearWhere", "QLinearAveragePool", "QLinearGlobalAveragePool", "QGemm", "QLinearConv", "QLinearMatMul"]
 )
 """Quantized operators in which onnxruntime approximates before it rounds: an integer may be off by one."""
 
@@ -116,9 +107,7 @@ def _in_run(value: Value, run: int) -> Value:
     return Value(value.name, (value.arrays[run],), value.kind, value.error, value.structural)
 
 
-def _moved_feeds(
-    inputs: Sequence[Value], run: int, all_exact: bool, exact: bool
-) -> list[dict[str, Array]]:
+def _moved_feeds(inputs: Sequence[Value], run: int, all_exact: bool, exact: bool) -> list[dict[str, Array]]:
     """The operands moved up and down at random, element by element."""
     if all_exact:
         return []

@@ -61,7 +61,9 @@ def _wrong_axis(patch: Patch) -> None:
 
 def _dropped_bias(patch: Patch) -> None:
     right = contraction.epilogue
-    patch.setattr(contraction, "epilogue", lambda launch, space, total, bias=None: right(launch, space, total))
+    patch.setattr(
+        contraction, "epilogue", lambda launch, space, total, bias=None: right(launch, space, total)
+    )
 
 
 def _wrong_padding(patch: Patch) -> None:

@@ -156,7 +156,9 @@ def _model(
         nodes,
         "fuzz",
         [
-            helper.make_tensor_value_info(value.name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            helper.make_tensor_value_info(
+                value.name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+            )
             for value in inputs
         ],
         outputs,

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from tests.fuzz.builder import Builder
-from tests.fuzz.levels import GRAPH_PASSES, KERNEL_PASSES, MEMORY, Failure, Refused, Route, check, standard_routes
+from tests.fuzz.levels import (
+    GRAPH_PASSES,
+    KERNEL_PASSES,
+    MEMORY,
+    Failure,
+    Refused,
+    Route,
+    check,
+    standard_routes,
+)
 from tests.fuzz.operators import OPERATORS
 from tests.fuzz.program import Program
 from tests.fuzz.reduce import reduce
@@ -23,7 +32,9 @@ def random_program(rng: Random, names: Sequence[str] | None = None, *, most: int
     focus = [OPERATORS[name] for name in names or OPERATORS]
     everything = list(OPERATORS.values())
     for position in range(rng.randint(1, most)):
-        operator = rng.choice(focus if position % 2 == 0 or names is None or rng.random() < 0.5 else everything)
+        operator = rng.choice(
+            focus if position % 2 == 0 or names is None or rng.random() < 0.5 else everything
+        )
         if operator.since <= builder.opset <= operator.until:
             builder.attempt(operator)
     program = builder.program
@@ -74,7 +85,9 @@ class Session:
     found: dict[tuple[str, str], Found] = field(default_factory=dict[tuple[str, str], Found])
 
 
-def check_supported(program: Program, route: Route, session: Session | None = None) -> tuple[Program, Failure | None]:
+def check_supported(
+    program: Program, route: Route, session: Session | None = None
+) -> tuple[Program, Failure | None]:
     """Check a program without the nodes that mlopt refuses."""
     while program.outputs and program.steps:
         try:

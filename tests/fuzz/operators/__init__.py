@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.fuzz.operators import contrib, control, elementwise, idioms, movement, numeric, quantized, selection, windows
+from tests.fuzz.operators import (
+    contrib,
+    control,
+    elementwise,
+    idioms,
+    movement,
+    numeric,
+    quantized,
+    selection,
+    windows,
+)
 from tests.fuzz.operators.table import OPERATORS, Operator
 
 FAMILIES = (elementwise, idioms, movement, numeric, windows, selection, quantized, contrib, control, idioms)

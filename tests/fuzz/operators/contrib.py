@@ -63,15 +63,29 @@ def embedding(b: Builder, name: str) -> object:
     ids = b.new([b.seed().integers(0, 7, (n, s)).astype(I32) for _ in range(2)], structural=True)
     segmented = b.flag()
     kinds = b.new([b.seed().integers(0, 2, (n, s)).astype(I32) for _ in range(2)], structural=True)
-    tables = [b.parameter(F32, (7, h)), b.parameter(F32, (5, h)), b.parameter(F32, (2, h)) if segmented else None]
-    mask = b.new([b.seed().integers(0, 2, (n, s)).astype(I32) for _ in range(2)], structural=True) if b.flag() else None
+    tables = [
+        b.parameter(F32, (7, h)),
+        b.parameter(F32, (5, h)),
+        b.parameter(F32, (2, h)) if segmented else None,
+    ]
+    mask = (
+        b.new([b.seed().integers(0, 2, (n, s)).astype(I32) for _ in range(2)], structural=True)
+        if b.flag()
+        else None
+    )
     parameters = [b.parameter(F32, (h,)) for _ in range(2)]
     return _node(b, name, ids, kinds if segmented else None, *tables, *parameters, mask, outputs=2)
 
 
 @operator("Attention", domain=MICROSOFT)
 def attention(b: Builder, name: str) -> object:
-    n, s, heads, d, width = b.integer(1, 2), b.integer(1, 4), b.integer(1, 3), b.choice((2, 4)), b.integer(2, 6)
+    n, s, heads, d, width = (
+        b.integer(1, 2),
+        b.integer(1, 4),
+        b.integer(1, 3),
+        b.choice((2, 4)),
+        b.integer(2, 6),
+    )
     x = b.tensor((F32,), shape=(n, s, width), special=False)
     weight = b.parameter(F32, (width, 3 * heads * d))
     bias = b.parameter(F32, (3 * heads * d,)) if b.flag() else None

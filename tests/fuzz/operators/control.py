@@ -72,7 +72,9 @@ def loop(b: Builder, name: str) -> object:
         [_info(i, (), TensorProto.INT64), _info(go, (), TensorProto.BOOL), _info(state, x.shape)],
         [_info(out, (), TensorProto.BOOL), _info(squashed, x.shape), _info(scanned, x.shape)],
     )
-    trips = b.numbers(b.integer(0, 4)) if b.integer(0, 3) else b.new([np.array(3), np.array(1)], constant=False)
+    trips = (
+        b.numbers(b.integer(0, 4)) if b.integer(0, 3) else b.new([np.array(3), np.array(1)], constant=False)
+    )
     condition = b.numbers(True, BOOL, bound=False) if b.flag() else b.tensor((BOOL,), shape=())
     return b.node(name, trips, b.choice((condition, condition, None)), x, outputs=2, reads=[y], body=body)
 
@@ -124,5 +126,3 @@ def recurrent(b: Builder, name: str) -> object:
         name, x, *weights, bias, lengths, *states, hidden_size=hidden, direction=direction,
         outputs=asked if any(asked) else count, **options,
     )  # fmt: skip
-
-

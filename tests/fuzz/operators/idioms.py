@@ -53,7 +53,9 @@ def linear(b: Builder, name: str) -> object:
     x = b.tensor((F32,), (2, 3), least=1, special=False)
     columns = b.integer(1, 6)
     if x.rank == 2 and b.flag():
-        (y,) = b.node("Gemm", x, b.parameter(F32, (columns, x.shape[-1])), b.parameter(F32, (columns,)), transB=1)
+        (y,) = b.node(
+            "Gemm", x, b.parameter(F32, (columns, x.shape[-1])), b.parameter(F32, (columns,)), transB=1
+        )
     else:
         (y,) = b.node("MatMul", x, b.parameter(F32, (x.shape[-1], columns)))
         (y,) = b.node("Add", *b.rng.sample([y, b.parameter(F32, (columns,))], 2))
@@ -77,7 +79,9 @@ def attention(b: Builder, name: str) -> object:
     queries, values = by_head(q, [0, 2, 1, 3]), by_head(v, [0, 2, 1, 3])
     keys = by_head(k, [0, 2, 3, 1])
     (scores,) = b.node("MatMul", queries, keys)
-    (scores,) = b.node(*(("Mul", scores, _number(b, d**-0.5)) if b.flag() else ("Div", scores, _number(b, d**0.5))))
+    (scores,) = b.node(
+        *(("Mul", scores, _number(b, d**-0.5)) if b.flag() else ("Div", scores, _number(b, d**0.5)))
+    )
     if b.flag():
         mask = b.new([np.where(b.seed().random((s, t)) < 0.3, -np.inf, 0).astype(F32) for _ in range(2)])
         (scores,) = b.node("Add", scores, mask)
@@ -129,15 +133,21 @@ def movements(b: Builder, name: str) -> object:
     x = b.tensor((F32,), (2, 4), least=1)
     y = x
     for _ in range(b.integer(2, 5)):
-        match b.choice(("transpose", "transpose", "back", "reshape", "slice", "unary", "binary", "concat", "cast")):
+        match b.choice(
+            ("transpose", "transpose", "back", "reshape", "slice", "unary", "binary", "concat", "cast")
+        ):
             case "transpose":
                 (y,) = b.node("Transpose", y, perm=b.permutation(y.rank))
             case "back" if y.rank == x.rank:
                 (y,) = b.node("Transpose", y, perm=list(reversed(range(y.rank))))
             case "reshape":
-                (y,) = b.node("Reshape", y, b.numbers(b.choice((x.shape, y.shape, (-1, y.shape[-1]))), bound=False)) if (
-                    y.arrays[0].size == x.arrays[0].size
-                ) else (y,)
+                (y,) = (
+                    b.node(
+                        "Reshape", y, b.numbers(b.choice((x.shape, y.shape, (-1, y.shape[-1]))), bound=False)
+                    )
+                    if (y.arrays[0].size == x.arrays[0].size)
+                    else (y,)
+                )
             case "slice":
                 axis = b.integer(0, y.rank - 1)
                 numbers = [[b.choice((0, 1, -1))], [b.choice((2**31, -1, 2))], [axis], [b.choice((1, 1, 2))]]
@@ -146,7 +156,9 @@ def movements(b: Builder, name: str) -> object:
             case "unary":
                 (y,) = b.node(b.choice(("Relu", "Neg", "Abs")), y)
             case "binary":
-                (y,) = b.node(b.choice(("Add", "Sub", "Mul")), *b.rng.sample([y, b.partner(y, dynamic=False)], 2))
+                (y,) = b.node(
+                    b.choice(("Add", "Sub", "Mul")), *b.rng.sample([y, b.partner(y, dynamic=False)], 2)
+                )
             case "concat":
                 (y,) = b.node("Concat", y, y, axis=b.integer(0, y.rank - 1))
             case _:

@@ -7,7 +7,21 @@ import math
 import numpy as np
 from onnx import numpy_helper
 
-from tests.fuzz.builder import ANY, BOOL, F16, F32, F64, FLOATS, I8, I32, I64, INTEGERS, NUMBERS, U8, Builder, Unfit
+from tests.fuzz.builder import (
+    ANY,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    I8,
+    I32,
+    I64,
+    NUMBERS,
+    U8,
+    Builder,
+    Unfit,
+)
 from tests.fuzz.operators.table import operator
 from tests.fuzz.program import Value
 
@@ -142,7 +156,9 @@ def pad(b: Builder, name: str) -> object:
             most = {"reflect": x.shape[axis] - 1, "wrap": x.shape[axis]}.get(mode or "constant", 3)
             widths.append(b.integer(0, min(max(most, 0), 3)))
     if mode in (None, "constant") and b.flag():
-        widths = [-1 if width == 1 and x.shape[axes[i % len(axes)]] > 2 else width for i, width in enumerate(widths)]
+        widths = [
+            -1 if width == 1 and x.shape[axes[i % len(axes)]] > 2 else width for i, width in enumerate(widths)
+        ]
     value = None
     if mode in (None, "constant") and b.flag():
         value = b.new([np.array(b.choice((0, 1, 2)), x.dtype)] * b.program.runs)
@@ -280,7 +296,13 @@ def one_hot(b: Builder, name: str) -> object:
     depth = b.integer(1, 5)
     indices = b.tensor((I64, I32), (0, 3))
     values = b.tensor((F32, I64, I32), shape=(2,), special=False)
-    return b.node(name, indices, b.numbers(depth), values, axis=b.choice((None, *range(-indices.rank - 1, indices.rank + 1))))
+    return b.node(
+        name,
+        indices,
+        b.numbers(depth),
+        values,
+        axis=b.choice((None, *range(-indices.rank - 1, indices.rank + 1))),
+    )
 
 
 @operator("Shape")
@@ -327,5 +349,3 @@ def center_crop_pad(b: Builder, name: str) -> object:
     x = b.tensor((F32, F64, I64), (1, 4), least=1)
     axes = b.some(range(x.rank), least=1)
     return b.node(name, x, b.numbers([b.integer(1, 6) for _ in axes]), axes=axes)
-
-

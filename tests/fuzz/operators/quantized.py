@@ -93,7 +93,10 @@ def integer_matmul(b: Builder, name: str) -> object:
     columns = b.size(least=1)
     dtype = b.choice(BYTES)
     y = b.new([b.fill(dtype, (x.shape[-1], columns)) for _ in range(2)])
-    zeros = [_zero(b, x.dtype) if b.flag() else None, _zero(b, dtype, b.choice(((), (columns,)))) if b.flag() else None]
+    zeros = [
+        _zero(b, x.dtype) if b.flag() else None,
+        _zero(b, dtype, b.choice(((), (columns,)))) if b.flag() else None,
+    ]
     return b.node(name, x, y, *zeros)
 
 
@@ -132,10 +135,17 @@ def quantized_convolution(b: Builder, name: str) -> object:
     return b.node(name, *operands, pads=pads, strides=b.choice((None, [2, 1])))
 
 
-@operator("QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearConcat QLinearSoftmax QLinearWhere", domain=MICROSOFT)
+@operator(
+    "QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearConcat QLinearSoftmax QLinearWhere",
+    domain=MICROSOFT,
+)
 def quantized_elementwise(b: Builder, name: str) -> object:
     x = b.tensor(BYTES, (1, 4), least=1)
-    tabled = name in ("QLinearSoftmax", "QLinearSigmoid", "QLinearLeakyRelu")  # from which onnxruntime makes tables
+    tabled = name in (
+        "QLinearSoftmax",
+        "QLinearSigmoid",
+        "QLinearLeakyRelu",
+    )  # from which onnxruntime makes tables
     side, out = (_side(b, x.dtype, constant=tabled) for _ in range(2))
     match name:
         case "QLinearAdd" | "QLinearMul":
@@ -180,7 +190,9 @@ def quantized_gemm(b: Builder, name: str) -> object:
     bias = b.new([b.fill(I32, (columns,))] * 2, constant=True) if b.flag() else None
     out: tuple[Value, ...] = _side(b, x.dtype) if b.flag() else ()
     operands = (x, *_side(b, x.dtype), y, *_side(b, dtype), bias, *out)
-    return b.node(name, *operands, transA=flags[0], transB=flags[1], alpha=b.choice((None, 0.5)), domain=MICROSOFT)
+    return b.node(
+        name, *operands, transA=flags[0], transB=flags[1], alpha=b.choice((None, 0.5)), domain=MICROSOFT
+    )
 
 
 @operator("MatMulIntegerToFloat DynamicQuantizeMatMul", domain=MICROSOFT)
@@ -205,11 +217,13 @@ def packed_matmul(b: Builder, name: str) -> object:
     k, n, block = b.choice((16, 20, 32, 40)), b.integer(1, 4), 16
     blocks = -(-k // block)
     x = b.tensor((F32,), shape=(b.integer(1, 3), k), special=False)
-    weight = b.new([np.asarray(b.seed().integers(0, 256, (n, blocks, block // 2))).astype(U8)] * 2, constant=True)
+    weight = b.new(
+        [np.asarray(b.seed().integers(0, 256, (n, blocks, block // 2))).astype(U8)] * 2, constant=True
+    )
     scale = b.new([np.asarray(b.seed().uniform(0.05, 0.2, n * blocks)).astype(F32)] * 2, constant=True)
     zero = None
     if b.flag():
-        zero = b.new([np.asarray(b.seed().integers(0, 256, n * -(-blocks // 2))).astype(U8)] * 2, constant=True)
+        zero = b.new(
+            [np.asarray(b.seed().integers(0, 256, n * -(-blocks // 2))).astype(U8)] * 2, constant=True
+        )
     return b.node(name, x, weight, scale, zero, K=k, N=n, bits=4, block_size=block, domain=MICROSOFT)
-
-

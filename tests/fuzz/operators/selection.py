@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tests.fuzz.builder import ANY, BOOL, F32, F64, I32, I64, U8, Builder, Unfit
+from tests.fuzz.builder import ANY, BOOL, F32, F64, I32, I64, Builder, Unfit
 from tests.fuzz.operators.table import operator
 from tests.fuzz.program import Array, Value
 
@@ -52,7 +52,9 @@ def suppression(b: Builder, name: str) -> object:
     boxes, scores = [], []
     for _ in range(b.program.runs):
         corner = b.seed().integers(0, 5, (n, count, 2))
-        boxes.append(np.concatenate([corner, corner + b.seed().integers(1, 5, (n, count, 2))], axis=2).astype(F32))
+        boxes.append(
+            np.concatenate([corner, corner + b.seed().integers(1, 5, (n, count, 2))], axis=2).astype(F32)
+        )
         order = [b.seed().permutation(count) for _ in range(n * classes)]
         scores.append((np.reshape(order, (n, classes, count)) / 8).astype(F32))
     operands: list[Value | None] = [b.new(boxes), b.new(scores)]
@@ -73,7 +75,9 @@ def selected(b: Builder, name: str) -> object:
         raise Unfit("axes as an attribute")
     (places,) = b.node("Squeeze", found, axes)
     (rows,) = b.node("Gather", x, places, axis=axis)
-    kind = b.choice(("none", "concat", "scatter", "reshape", "matmul", "slice", "expand", "pad", "cumsum", "topk"))
+    kind = b.choice(
+        ("none", "concat", "scatter", "reshape", "matmul", "slice", "expand", "pad", "cumsum", "topk")
+    )
     match kind:
         case "concat":
             other = b.tensor([x.dtype], shape=x.shape)
@@ -101,5 +105,3 @@ def selected(b: Builder, name: str) -> object:
             return b.node("TopK", rows, size, axis=axis, outputs=2)
         case _:
             return b.node("Shape", rows)
-
-

@@ -29,9 +29,11 @@ def _window(
     if dilations and b.flag():
         steps = window["dilations"] = [b.choice((1, 1, 2, 3)) for _ in range(rank)]
     window["auto_pad"] = b.choice(AUTO_PADS)
-    if pads_below and window["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):  # onnxruntime leaves dilations out of it
+    if pads_below and window["auto_pad"] in ("SAME_UPPER", "SAME_LOWER"):
+        # onnxruntime leaves dilations out of it, and takes padding of less than 0 as it is.
         steps = [1] * rank
         window.pop("dilations", None)
+        window.pop("strides", None)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, steps, strict=True)]
     pads = [0] * (2 * rank)
     if window["auto_pad"] in (None, "NOTSET") and b.flag():
@@ -92,7 +94,14 @@ def transposed_convolution(b: Builder, name: str) -> object:
     if b.flag():
         extra["kernel_shape"] = kernel
     return b.node(
-        name, x, weight, bias, group=group if group > 1 else None, strides=strides, dilations=dilations, **extra
+        name,
+        x,
+        weight,
+        bias,
+        group=group if group > 1 else None,
+        strides=strides,
+        dilations=dilations,
+        **extra,
     )
 
 
@@ -173,13 +182,20 @@ def resize(b: Builder, name: str) -> object:
     coordinates = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"]
     if b.opset >= 19:
         coordinates.append("half_pixel_symmetric")
-    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": b.choice((None, *coordinates))}
+    attributes: dict[str, Any] = {
+        "mode": mode,
+        "coordinate_transformation_mode": b.choice((None, *coordinates)),
+    }
     if mode in (None, "nearest"):
-        attributes["nearest_mode"] = b.choice((None, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"))
+        attributes["nearest_mode"] = b.choice(
+            (None, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+        )
     if mode == "cubic":
         attributes["cubic_coeff_a"] = b.choice((None, -0.5))
         attributes["exclude_outside"] = b.choice((None, 0, 1))
-    if mode in ("linear", "cubic") and b.opset >= 18:
+    if (
+        mode in ("linear", "cubic") and b.opset >= 18 and x.dtype != I8
+    ):  # onnxruntime makes negative ones 0 then
         attributes["antialias"] = b.choice((None, 0, 1))
     roi = None
     if attributes["coordinate_transformation_mode"] == "tf_crop_and_resize":
@@ -223,7 +239,9 @@ def roi_align(b: Builder, name: str) -> object:
     arrays = []
     for _ in range(b.program.runs):
         corner = b.seed().uniform(-1, 5, (count, 2))
-        arrays.append(np.concatenate([corner, corner + b.seed().uniform(0, 6, (count, 2))], axis=1).astype(F32))
+        arrays.append(
+            np.concatenate([corner, corner + b.seed().uniform(0, 6, (count, 2))], axis=1).astype(F32)
+        )
     batches = [b.seed().integers(0, n, count) for _ in range(b.program.runs)]
     return b.node(
         name,
