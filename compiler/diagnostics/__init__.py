@@ -13,7 +13,7 @@ from mlopt.diagnostics.errors import (
     VerifyFailure,
 )
 from mlopt.diagnostics.expected import ExpectedDiagnostics
-from mlopt.diagnostics.printing import format_diagnostic, print_diagnostic
+from mlopt.diagnostics.printing import format_diagnostic, one_line, print_diagnostic
 from mlopt.diagnostics.remark import REMARK_KINDS, Remark, RemarkKind, select_remarks
 from mlopt.diagnostics.suggestions import did_you_mean, nearest
 
@@ -37,6 +37,7 @@ __all__ = [
     "did_you_mean",
     "format_diagnostic",
     "nearest",
+    "one_line",
     "print_diagnostic",
     "select_remarks",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
 from collections.abc import Mapping
 from typing import IO
@@ -11,6 +12,14 @@ from mlopt.diagnostics.diagnostic import Diagnostic, Place
 
 MAX_LINE = 160
 """A longer source line is shown as the part of so many characters around the column."""
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def one_line(text: str) -> str:
+    r"""A name for a table or a list: ends of lines and other control characters are escapes, such as `\n`."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def format_diagnostic(diagnostic: Diagnostic, sources: Mapping[str, str] | None = None) -> str:

@@ -55,6 +55,20 @@ def test_alone_on_seeded_inputs(mlopt: Command) -> None:
     assert "run, median (ms)" in done.out
 
 
+def test_no_more_threads_than_processors(mlopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "available_threads", lambda: 1)
+    done = mlopt("bench", "m.onnx", "--inputs", "io.npz", "--repeat", 1, "--threads", 99999)
+    assert done.code == 0
+    assert "warning: --threads 99999 is more than the processors that there are: using 1" in done.err
+    assert "m.onnx: 1 runs, threads: 1" in done.out
+
+
+def test_a_model_that_is_not_there_is_all_that_is_said(mlopt: Command) -> None:
+    done = mlopt("bench", "none.onnx")
+    assert done.code == 1
+    assert done.err == "none.onnx: error: expected an ONNX model, found no such file\n"
+
+
 def test_errors_of_the_worker_are_shown_as_everywhere(mlopt: Command) -> None:
     done = mlopt("bench", "m.onnx")
     assert done.code == 1

@@ -17,6 +17,7 @@ from mlopt.cli.arguments import (
 )
 from mlopt.cli.bare import positive
 from mlopt.cli.progress import progress
+from mlopt.diagnostics import Diagnostic, Severity, one_line, print_diagnostic
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,7 +42,10 @@ def add_parser(commands: Commands) -> None:
         "--repeat", type=positive, default=50, metavar="N", help="runs of each engine (default: 50)"
     )
     command.add_argument(
-        "--threads", type=positive, metavar="N", help="threads of each engine (default: all processors)"
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="threads of each engine, at most one for each processor (default)",
     )
     add_pipeline_options(command)
 
@@ -51,15 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from mlopt.arrays import read_npz
-    from mlopt.benchmark.driver import benchmark
+    from mlopt.benchmark.driver import available_threads, benchmark
     from mlopt.files import check_writable, write_text
 
     if arguments.report is not None:
         check_writable(arguments.report)
     options = compile_options(arguments)
     inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
-    if inputs is None:
-        say(arguments, "no --inputs: running on seeded random inputs of the declared shapes", always=True)
+    threads, available = arguments.threads, available_threads()
+    if threads is not None and threads > available:
+        message = f"--threads {threads} is more than the processors that there are: using {available}"
+        print_diagnostic(Diagnostic(Severity.WARNING, message))
+        threads = available
     with progress(f"timing {arguments.model}") as update:
         result = benchmark(
             arguments.model,
@@ -67,9 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
             inputs=inputs,
             against=arguments.against,
             repeat=arguments.repeat,
-            threads=arguments.threads,
+            threads=threads,
             watch=update,
         )
+    if inputs is None:
+        say(arguments, "no --inputs: timed on seeded random inputs of the declared shapes", always=True)
     print_remarks(arguments, result.engines[0].loaded.remarks)
     Console(highlight=False).print(table_of(result))
     print_comparisons(result)
@@ -118,7 +127,7 @@ def print_comparisons(result: BenchmarkResult) -> None:
         print(f"outputs agree: largest relative error {relative:.2g}")
     for comparison in result.comparisons:
         if not comparison.passed:
-            print(f"output {comparison.name} {comparison.reason}: FAILED")
+            print(f"output {one_line(comparison.name)} {comparison.reason}: FAILED")
 
 
 def report_of(result: BenchmarkResult) -> dict[str, Any]:
