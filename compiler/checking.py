@@ -18,7 +18,7 @@ from mlopt.compilation import (
     load_model,
     main_function,
 )
-from mlopt.diagnostics import MloptError, Place, format_diagnostic
+from mlopt.diagnostics import MloptError, Place, format_diagnostic, one_line
 from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes
 from mlopt.ir.registration import make_context
@@ -110,9 +110,9 @@ def _preconditions(
     if broken:
         _stop(findings, "structure", *broken)
     unsupported = find_unsupported(model.proto)
-    findings.obstacles += [f"unsupported operator {kind}" for kind in unsupported]
+    findings.obstacles += [one_line(f"unsupported operator {kind}") for kind in unsupported]
     faults = list(node_faults(model.proto))
-    findings.obstacles += [f'node "{node_name(fault.node)}": {fault.message}' for fault in faults]
+    findings.obstacles += [one_line(f'node "{node_name(fault.node)}": {fault.message}') for fault in faults]
     found = [f"{len(unsupported)} kinds are not supported"] if unsupported else []
     found += [f"{len(faults)} nodes break the rules of their operators"] if faults else []
     findings.stages.append(("operators", ", ".join(found) or "all supported"))
@@ -158,10 +158,12 @@ def _compile(findings: Findings, compilation: Compilation) -> None:
 def _stop(findings: Findings, stage: str, *errors: MloptError) -> None:
     findings.stages.append((stage, "failed"))
     for diagnostic in (diagnostic for error in errors for diagnostic in error.diagnostics):
+        diagnostic = replace(diagnostic, message=one_line(diagnostic.message))
         place = diagnostic.place
         if place is not None and place.line is None:
             # The file is the model, which need not be said each time.
-            diagnostic = replace(diagnostic, place=Place(node=place.node))
+            node = None if place.node is None else one_line(place.node)
+            diagnostic = replace(diagnostic, place=Place(node=node))
         findings.obstacles.append(format_diagnostic(diagnostic).removeprefix("error: "))
 
 

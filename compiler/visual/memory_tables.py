@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
+from mlopt.diagnostics import one_line
 from mlopt.memory import GAP
 from mlopt.visual.planned import MemoryPlan, PlannedBuffer
 
@@ -45,7 +47,8 @@ def peak_table(plan: MemoryPlan) -> Table:
     live = sorted(plan.live_at(plan.peak_moment), key=lambda planned: -planned.buffer.footprint)
     table = _table("live at the peak", ("bytes", "right"), ("type", "left"), ("from node", "left"))
     for planned in live:
-        table.add_row(planned.buffer.id, f"{planned.buffer.footprint:,}", _type(planned), _node(planned))
+        cells = (_name(planned), f"{planned.buffer.footprint:,}", _type(planned), _node(planned))
+        table.add_row(*cells)
     return table
 
 
@@ -57,7 +60,7 @@ def buffers_table(buffers: Sequence[PlannedBuffer]) -> Table:
     for planned in buffers:
         buffer = planned.buffer
         moments = f"{buffer.lower}-{buffer.upper - 1}"
-        table.add_row(buffer.id, f"{planned.offset:,}", f"{buffer.footprint:,}", moments, _node(planned))
+        table.add_row(_name(planned), f"{planned.offset:,}", f"{buffer.footprint:,}", moments, _node(planned))
     return table
 
 
@@ -71,6 +74,10 @@ def _table(first: str, *columns: tuple[str, Any]) -> Table:
     return table
 
 
+def _name(planned: PlannedBuffer) -> str:
+    return escape(one_line(planned.buffer.id))
+
+
 def _type(planned: PlannedBuffer) -> str:
     return "workspace" if planned.is_workspace else planned.type
 
@@ -78,5 +85,5 @@ def _type(planned: PlannedBuffer) -> str:
 def _node(planned: PlannedBuffer) -> str:
     """The node that made it, and how many more were fused into it."""
     more = len(planned.nodes) - 1
-    text = planned.maker + (f" +{more}" if more > 0 else "")
+    text = escape(one_line(planned.maker)) + (f" +{more}" if more > 0 else "")
     return f"{text} (workspace)" if planned.is_workspace else text

@@ -194,3 +194,22 @@ def test_every_fault_of_the_graph_is_listed(mlopt: Command) -> None:
         "unsupported operator ai.onnx.Mystery (opset 18): 1 node (unknown)",
     ):
         assert text in done.out
+
+
+def test_names_with_ends_of_lines_and_tabs_stay_in_their_lines(mlopt: Command) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a\nb"], "relu\n999. fake"),
+        helper.make_node("Softmax", ["a\nb"], ["y\tz"], "bad\nnode", axis=5),
+        helper.make_node("Add", ["x"], ["c"], "bad\x1b[31mrule"),
+    ]
+    onnx.save(model_of(*nodes[:2], extents=[3, 4], outputs=["y\tz"]), "import.onnx")
+    done = mlopt("check", "import.onnx")
+    assert "output         y\\tz float" in done.out
+    assert '  1. node "bad\\nnode": error: Softmax' in done.out
+    onnx.save(model_of(nodes[0], nodes[2], extents=[3, 4], outputs=["a\nb"]), "rule.onnx")
+    done = mlopt("check", "rule.onnx")
+    assert '  1. node "bad\\x1b[31mrule": Add: expected 2 inputs' in done.out
+    onnx.save(model_of(nodes[0], extents=[3, 4], outputs=["a\nb"]), "good.onnx")
+    assert "a\\nb: float32 [3, 4]" in mlopt("run", "good.onnx").err
+    done = mlopt("memory", "good.onnx", "-v")
+    assert done.code == 0 and "\n999. fake" not in done.out

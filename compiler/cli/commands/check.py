@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mlopt.cli.arguments import Commands, add_command, add_pipeline_options, compile_options
 from mlopt.cli.progress import progress
+from mlopt.diagnostics import one_line
 
 _INDENT = 15
 """Width of the first column."""
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _row(what: str, value: str) -> str:
     return textwrap.fill(
-        f"{what:{_INDENT}}{value}",
+        f"{what:{_INDENT}}{one_line(value)}",
         _WIDTH,
         subsequent_indent=" " * _INDENT,
         break_long_words=False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlopt.cli.arguments import Commands, say
 from mlopt.cli.bare import add_bare_command, natural
 from mlopt.cli.progress import progress
-from mlopt.diagnostics import UsageError
+from mlopt.diagnostics import UsageError, one_line
 
 if TYPE_CHECKING:
     from mlopt.memory import Buffer
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         ):
             offset = result.plan.offsets[buffer.id]
             place = f"bytes [{offset}, {offset + buffer.size})"
-            print(f"{buffer.id}: {place} in [{buffer.lower}, {buffer.upper})", file=sys.stderr)
+            print(f"{one_line(buffer.id)}: {place} in [{buffer.lower}, {buffer.upper})", file=sys.stderr)
     print_result(buffers.buffers, result)
     if arguments.capacity is None:
         return 0

@@ -20,7 +20,7 @@ from mlopt.cli.arguments import (
     say,
 )
 from mlopt.cli.progress import progress
-from mlopt.diagnostics import InputError, Place
+from mlopt.diagnostics import InputError, Place, one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,10 +130,10 @@ def check(
     for comparison in comparisons:
         verdict = "ok" if comparison.passed else f"FAILED: {comparison.reason}"
         if math.isinf(comparison.max_abs_error):
-            print(f"{comparison.name}: {verdict}")
+            print(f"{one_line(comparison.name)}: {verdict}")
             continue
         print(
-            f"{comparison.name}: largest absolute error {comparison.max_abs_error:.3g}, "
+            f"{one_line(comparison.name)}: largest absolute error {comparison.max_abs_error:.3g}, "
             f"relative {comparison.max_rel_error:.3g}: {verdict}"
         )
     return comparisons
@@ -151,4 +151,4 @@ def errors(comparisons: Sequence[Comparison]) -> dict[str, float | None]:
 def summarise(arguments: argparse.Namespace, outputs: Mapping[str, np.ndarray]) -> None:
     """Say what came out, where nothing else shows it."""
     for name, array in outputs.items():
-        say(arguments, f"{name}: {array.dtype} {list(array.shape)}")
+        say(arguments, f"{one_line(name)}: {array.dtype} {list(array.shape)}")

@@ -86,7 +86,7 @@ class _FaultFinder(GraphImport):
             return None
         symbols = self._symbols()
         shape = [
-            dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param or "?")
+            dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param)
             for dim in tensor.shape.dim
         ]
         extents = [extent for extent in shape if extent is not None and extent >= 0]
@@ -104,4 +104,6 @@ class _FaultFinder(GraphImport):
             extents = tensor_type(argument.type).get_shape()
             dims = value.type.tensor_type.shape.dim
             numbers.update({dim.dim_param: extent for dim, extent in zip(dims, extents, strict=False)})
+        for unknown in ("", "?"):
+            numbers.pop(unknown, None)
         return numbers
