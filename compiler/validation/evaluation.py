@@ -81,9 +81,10 @@ class Evaluator:
         *,
         disturb: Callable[[Array], Array] | None = None,
     ) -> dict[str, Array]:
-        """The outputs of a function by name, for its inputs by name, in order. Raises what the evaluators raise; `LookupError` if it is not there.
+        """The outputs of a function by name, for its inputs by name, in order.
 
-        `disturb`, if given, is applied to every result of an operation, but not at the memref level.
+        `disturb`, if given, is applied to every result of an operation, but not at the memref level. Raises what the
+        evaluators raise; `LookupError` if the function is not there.
         """
         match self.level:
             case "graph":

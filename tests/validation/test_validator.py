@@ -86,7 +86,7 @@ def test_a_change_that_is_denied_counts_too(tmp_path: Path) -> None:
 
 
 def test_given_inputs_show_what_seeded_ones_do_not(tmp_path: Path) -> None:
-    """(x + c) - c is x but for a rounding where c is no larger than x, as seeds are; at 2**20 it is off by up to 1/16."""
+    """(x + c) - c is x but for a rounding where c is about as large, as seeds are; at 2**20 it is off by 1/16."""
     text = """
     func.func @main(%x: tensor<9xf32> {mlopt.name = "x"}, %c: tensor<9xf32> {mlopt.name = "c"}) -> tensor<9xf32> {
       %0 = graph.add %x, %c : (tensor<9xf32>, tensor<9xf32>) -> tensor<9xf32>
