@@ -3,7 +3,10 @@
 A compilation runs three phases, one per level; each ends with the conversion to the next:
 
 - graph: `fold-constants` first, since it turns shape arithmetic and masks into constants that patterns match on;
-  `canonicalize` and `cse` on what is left; `fold-batch-norm` after folding, when the norm's parameters are constants;
+  `canonicalize` and `cse` on what is left, so that a value computed twice is one value for what follows;
+  `eliminate-casts` and `eliminate-slices` before `eliminate-transposes`, which counts what stands around a transpose,
+  and `eliminate-reshapes` after it, since it leaves reshapes where a transpose moves no data;
+  `fold-batch-norm` after folding, when the norm's parameters are constants;
   `dce` last, so that nothing dead is converted.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
   both before bufferization, so that the decisions stand in the IR.
@@ -66,6 +69,7 @@ def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
     match level:
         case "graph" if options.optimize:
             passes = ["fold-constants", "canonicalize", "cse"]
+            passes += ["eliminate-casts", "eliminate-slices", "eliminate-transposes", "eliminate-reshapes"]
             if options.fusion:
                 passes.append("fold-batch-norm")
             passes += ["fold-constants", "canonicalize", "cse", "dce"]

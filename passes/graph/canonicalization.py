@@ -55,7 +55,10 @@ class MergeTransposes(RewritePattern):
         inner = op.input.owner
         if isinstance(inner, graph.TransposeOp):
             perm = [inner.permutation[axis] for axis in op.permutation]
-            rewriter.replace(op, graph.TransposeOp(inner.input, perm))
+            if perm == sorted(perm):
+                rewriter.replace(op, [], [inner.input])
+            else:
+                rewriter.replace(op, graph.TransposeOp(inner.input, perm))
 
 
 class TransposeOfOnes(RewritePattern):
@@ -146,7 +149,11 @@ class MergeCasts(RewritePattern):
         first, middle, last = (
             tensor_type(value.type).element_type for value in (inner.input, op.input, op.result)
         )
-        if merges(first, middle, last):
+        if not merges(first, middle, last):
+            return
+        if first == last and op.saturate is None:
+            rewriter.replace(op, [], [inner.input])
+        else:
             mode = None if op.round_mode is None else op.round_mode.data
             saturate = op.saturate is not None
             rewriter.replace(op, graph.CastOp(inner.input, last, saturate=saturate, round_mode=mode))

@@ -13,6 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.names import copy_name
 from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.passes.graph.canonicalization import DropIdentityMovement, MergeCasts, merges
 from mlopt.passes.graph.reported import Reported
@@ -58,7 +59,7 @@ class EliminateCastsPass(Pass):
                 [MergeCasts(), MergeAcrossMovements()],
             ),
         ]
-        changed = rewrite_greedily(op, patterns).changed
+        changed = rewrite_greedily(op, patterns, dce=True).changed
         for inner in op.walk():
             if isinstance(inner, graph.CastOp) and (message := _why_not(inner)) is not None:
                 ctx.remark(self.name, "missed", f"not merged: {message}", inner)
@@ -100,6 +101,7 @@ class MergeAcrossMovements(RewritePattern):
         for movement in reversed(movements):
             moved = _moved(movement, value)
             moved.location = movement.location
+            copy_name(movement.result, moved.results[0])
             new.append(moved)
             value = moved.results[0]
         value = self._cast(value, target, new)

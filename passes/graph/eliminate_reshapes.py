@@ -13,6 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import get_int, int_attr, rank_of, shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.names import copy_name
 from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.passes.graph.canonicalization import (
     DropIdentityMovement,
@@ -62,7 +63,7 @@ class EliminateReshapesPass(Pass):
             Reported(ctx, self.name, statistic, message, [graph.ReshapeOp], [pattern])
             for statistic, message, pattern in rewrites
         ]
-        changed = rewrite_greedily(op, patterns).changed
+        changed = rewrite_greedily(op, patterns, dce=True).changed
         for inner in op.walk():
             if isinstance(inner, graph.ReshapeOp) and (message := _why_not(inner)) is not None:
                 ctx.remark(self.name, "missed", f"not merged: {message}", inner)
@@ -95,6 +96,8 @@ class KeepRows(RewritePattern):
             value = new[-1].results[0]
         if shapes[-1] != shape_of(op.result):
             new.append(graph.ReshapeOp(value, shape_of(op.result)))
+        for old, made in zip((*(link for link, _ in chain.links[: len(new) - 1]), op), new, strict=True):
+            copy_name(old.results[0], made.results[0])
         rewriter.replace(op, new)
         for link, _ in reversed(chain.links):
             rewriter.erase(link)

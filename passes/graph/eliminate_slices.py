@@ -62,7 +62,7 @@ class EliminateSlicesPass(Pass):
             Reported(ctx, self.name, statistic, message, [kind], [pattern])
             for statistic, message, kind, pattern in rewrites
         ]
-        changed = rewrite_greedily(op, patterns).changed
+        changed = rewrite_greedily(op, patterns, dce=True).changed
         for inner in op.walk():
             if (obstacle := _obstacle(inner, ends)) is not None:
                 ctx.remark(self.name, "missed", f"not merged: {obstacle}", inner)
@@ -145,13 +145,29 @@ class SliceOfSlice(_CutPattern):
             (start + step * outer_start, size, step * outer_step)
             for (start, _, step), (outer_start, size, outer_step) in zip(inner, ranges_of(op), strict=True)
         ]
-        rewriter.replace(op, slice_of(source, ranges))
+        replace_with_slice(op, source, ranges, rewriter)
 
 
 def slice_of(source: SSAValue, ranges: Sequence[Range]) -> graph.SliceOp:
     """The slice with these ranges, which are within the operand."""
     numbers = [_plain(*own, size) for own, size in zip(ranges, shape_of(source), strict=True)]
     return graph.SliceOp(source, [n[0] for n in numbers], [n[1] for n in numbers], [n[2] for n in numbers])
+
+
+def replace_with_slice(
+    op: graph.SliceOp, source: SSAValue, ranges: Sequence[Range], rewriter: PatternRewriter
+) -> None:
+    """Replace `op` by the slice of `source` with these ranges, or by `source` if that is all of it."""
+    new = slice_of(source, ranges)
+    if is_everything(new):
+        rewriter.replace(op, [], [source])
+    else:
+        rewriter.replace(op, new)
+
+
+def is_everything(op: graph.SliceOp) -> bool:
+    """Is the slice all of its operand, in the same sequence?"""
+    return op.result.type == op.input.type and _has_steps_of_one(op)
 
 
 def _plain(start: int, size: int, step: int, extent: int) -> tuple[int, int, int]:
@@ -181,7 +197,7 @@ class SliceOfConcat(_CutPattern):
         if size and high < ends[index]:
             operand = concat.inputs[index]
             ranges[axis] = (start - ends[index] + shape_of(operand)[axis], size, step)
-            rewriter.replace(op, slice_of(operand, ranges))
+            replace_with_slice(op, operand, ranges, rewriter)
             return
         operands = _whole_operands(op, concat, self.ends)
         if operands and concat.result.has_one_use():
@@ -232,7 +248,7 @@ class SliceOfPad(_CutPattern):
             for (start, size, step), (low, _) in zip(ranges_of(op), pad.widths, strict=True)
         ]
         if all(_within(own_range, size) for own_range, size in zip(ranges, shape, strict=True)):
-            rewriter.replace(op, slice_of(pad.input, ranges))
+            replace_with_slice(op, pad.input, ranges, rewriter)
         elif pad.result.has_one_use() and (widths := _pad_of_less(op, pad)) is not None:
             low, high = zip(*widths, strict=True)
             rewriter.replace(op, graph.PadOp(pad.input, low, high, pad.value))
@@ -290,7 +306,7 @@ class ConcatOfNeighbours(_CutPattern):
                 operands += values
                 continue
             joined = slice_of(*cut)
-            if joined.result.type == joined.input.type and all(step == 1 for _, _, step in joined.ranges):
+            if is_everything(joined):
                 operands.append(joined.input)
             elif len(runs) == 1 or any(
                 isinstance(v.owner, graph.SliceOp) and v.has_one_use() for v in values

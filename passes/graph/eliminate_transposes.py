@@ -62,7 +62,7 @@ class EliminateTransposesPass(Pass):
         message = "a transpose is merged into what is before it, or is a reshape"
         patterns = [DropIdentityMovement(), MergeTransposes(), TransposeOfOnes()]
         merging = Reported(ctx, self.name, "transposes-merged", message, [graph.TransposeOp], patterns)
-        changed = rewrite_greedily(op, [merging]).changed
+        changed = rewrite_greedily(op, [merging], dce=True).changed
         return (self.regions and _Eliminator(ctx).run(op)) or changed
 
 
