@@ -1,4 +1,6 @@
-"""Ten faults of the kinds that compilers have shipped, to be planted and found. `python -m tests.fuzz.planted` tries them.
+"""Ten faults of the kinds that compilers have shipped, to be planted and found.
+
+`python -m tests.fuzz.planted` tries them with programs of all operators.
 
 Each replaces one small thing in mlopt; `operators` are those that programs are drawn from when time is short.
 """

@@ -204,10 +204,7 @@ def _nd_indices(b: Builder, x: Value, batch: int, count: int, *, unique: bool = 
     arrays = []
     for _ in range(b.program.runs):
         shape = (*x.shape[:batch], count)
-        if unique:
-            flat = b.seed().permutation(total)[:count]
-        else:
-            flat = b.seed().integers(0, total, shape)
+        flat = b.seed().permutation(total)[:count] if unique else b.seed().integers(0, total, shape)
         arrays.append(np.stack(np.unravel_index(flat, sizes), axis=-1).astype(np.int64))
     if any(array.shape != arrays[0].shape for array in arrays):
         raise Unfit("fewer places than indices")
