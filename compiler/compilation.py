@@ -57,6 +57,9 @@ ELIDE_LARGER_THAN = 64
 TEXT_SOURCE = "<text>"
 """The source of a model that is given as text."""
 
+_TEXT_MARK = re.compile(r"[{}()%]")
+"""What text has, and names of files mostly do not."""
+
 _WRAPPED = re.compile(r"\s*(builtin\.module|any)\s*\(")
 
 
@@ -142,6 +145,9 @@ def load_model(
         module = _parse_file(Path(model), ctx, options)
     else:
         source = str(model) if isinstance(model, str | Path) else "<ModelProto>"
+        if isinstance(model, str) and _TEXT_MARK.search(model) and not Path(model).exists():
+            hint = "what tells MLIR text from a path is an end of line in it"
+            raise InputError(f"expected a model, found no file of this name; {hint}", place=Place(source))
         if options.weights is not None:
             raise InputError("weights can be given for an .mlir model only", place=Place(source))
         # The importer brings in onnx, which takes longer to load than a textual model takes to compile.
@@ -156,7 +162,7 @@ def load_model(
 
 
 def is_text(model: str | Path | ModelProto) -> TypeGuard[str]:
-    """Whether this is MLIR text and not a path: it has several lines."""
+    """Whether this is MLIR text and not a path: it has an end of line."""
     return isinstance(model, str) and "\n" in model
 
 

@@ -379,6 +379,18 @@ def test_errors_are_those_of_the_command_line(path: Path, capsys: pytest.Capture
         assert capsys.readouterr().err == f"{place}error: {caught.value.message}\n"
 
 
+def test_text_of_one_line_needs_an_end_of_line() -> None:
+    text = (
+        'func.func @main(%x: tensor<2xf32> {mlopt.name = "x"}) -> tensor<2xf32> { return %x : tensor<2xf32> }'
+    )
+    with pytest.raises(mlopt.InputError) as caught:
+        mlopt.compile(text)
+    assert caught.value.message == (
+        "expected a model, found no file of this name; what tells MLIR text from a path is an end of line in it"
+    )
+    assert mlopt.compile(text + "\n").inputs[0].shape == (2,)
+
+
 def test_broken_text_is_located() -> None:
     with pytest.raises(mlopt.ParseFailure) as caught:
         mlopt.compile("func.func @main() {\n  nonsense\n}\n")
