@@ -229,7 +229,10 @@ class MloptParser(Parser):
             dialect = name.partition(".")[0]
             known = "." not in name or self.ctx.get_optional_dialect(dialect) is not None
             what = f"operation '{name}'" if known else f"dialect '{dialect}' of operation '{name}'"
-            self.raise_error(f"{what} is not registered{did_you_mean(self._similar_ops(name))}", span)
+            hint = did_you_mean(self._similar_ops(name))
+            if not known and not hint:
+                hint = f'; mlopt-opt takes it with --allow-unregistered-dialect, as "{name}"(...)'
+            self.raise_error(f"{what} is not registered{hint}", span)
         return op_type
 
     def _similar_ops(self, name: str) -> list[str]:

@@ -177,7 +177,11 @@ def test_a_faulty_pipeline_shows_where(opt) -> None:
             b"func.func @f() {\r\n  %0 = arith.nope\r\n}",
             "bad.mlir:2:8: error: operation 'arith.nope' is not registered",
         ),
-        (b"a.b", "dialect 'a' of operation 'a.b' is not registered"),
+        (
+            b"a.b",
+            "dialect 'a' of operation 'a.b' is not registered; mlopt-opt takes it with "
+            '--allow-unregistered-dialect, as "a.b"(...)',
+        ),
         (b"%c = arith.constant true\n" + b"scf.if %c {\n" * 9000, "the text is nested too deeply"),
         (b"(" * 100_000, "bad.mlir:1:1: error: expected an operation"),
         (b"func.func @f(%a: " + b"tuple<" * 9000, "nested too deeply"),
@@ -353,7 +357,9 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
 def test_an_interrupt(tmp_path: Path) -> None:
     with command("-", stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
-        process.stdin.write(b"\n" * (1 << 20))  # more than a pipe holds: when it is written, the command is reading
+        process.stdin.write(
+            b"\n" * (1 << 20)
+        )  # more than a pipe holds: when it is written, the command is reading
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
