@@ -181,7 +181,8 @@ def test_a_compilation_ends_at_a_conversion_that_is_undone(
         compile_model(load_model(SWAPPED_OPERANDS, options))
 
 
-def test_the_api_reports_what_was_validated() -> None:
+def test_the_api_reports_what_was_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where reproducers would go if this failed
     model = mlopt.compile(SWAPPED_OPERANDS, validate=True)
     report = model.report()["validation"]
     assert [each["pass"] for each in report["validated"]][-1] == "assign-buffers"
