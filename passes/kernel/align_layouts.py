@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, TensorType
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from mlopt.dialects.kernel import NO_PAD, Access, MapOp, StructuredOp, tensor_type
 from mlopt.ir.locations import fuse_locations
@@ -37,7 +37,8 @@ def align_layout(op: MapOp) -> bool:
         return False
     reads = reads_of(op)
     return any(
-        (axes := alignment(op, read)) is not None
+        isinstance(read.value, OpResult)
+        and (axes := alignment(op, read)) is not None
         and read.value.uses.get_length() == sum(other == read for other in reads)
         and _transpose_chain(chain_of(read.value), axes)
         for read in reads

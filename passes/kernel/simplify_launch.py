@@ -5,11 +5,11 @@ Run to a fixpoint: each step removes an op, an operand or a transposed read, so 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import chain
 
 from xdsl.dialects import arith
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from mlopt.dialects.kernel import ContractOp, IndexOp, LaunchOp, MapOp, ReduceOp, StructuredOp
 from mlopt.ir.effects import is_dead
@@ -50,10 +50,11 @@ def _simplify_body(block: Block) -> tuple[bool, bool]:
 
 def _inline_producers(op: StructuredOp) -> bool:
     changed = False
-    index = 0
-    while index < len(op.ins):
-        if inline_producer(op, index):
-            changed = True
+    index, count = 0, len(op.ins)
+    while index < count:
+        # What the launch is given is computed elsewhere.
+        if isinstance(op.operands[index], OpResult) and inline_producer(op, index):
+            changed, count = True, len(op.ins)
         else:
             index += 1
     return changed
@@ -61,7 +62,7 @@ def _inline_producers(op: StructuredOp) -> bool:
 
 def merge_equal_reads(op: StructuredOp) -> bool:
     """Let the body of a map or reduce take elements that it reads twice only once."""
-    if not isinstance(op, MapOp | ReduceOp):
+    if not isinstance(op, MapOp | ReduceOp) or _all_differ(op.ins):
         return False
     changed = False
     seen: dict[Hashable, int] = {}
@@ -75,6 +76,10 @@ def merge_equal_reads(op: StructuredOp) -> bool:
         else:
             index += 1
     return changed
+
+
+def _all_differ(values: Sequence[SSAValue]) -> bool:
+    return len(set(values)) == len(values)
 
 
 def drop_unused_reads(op: StructuredOp) -> bool:
@@ -125,8 +130,8 @@ def merge_equal_ins(launch: LaunchOp) -> bool:
     changed = False
     seen: dict[SSAValue, int] = {}
     index = 0
-    while index < len(launch.ins):
-        first = seen.setdefault(launch.ins[index], index)
+    for value in tuple(launch.ins):
+        first = seen.setdefault(value, index)
         if first != index:
             drop_in(launch, index, launch.body.args[first])
             changed = True
