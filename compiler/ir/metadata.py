@@ -46,11 +46,10 @@ class Metadata:
             return Metadata()
         data = entries.data
         version = data.get("version")
-        return Metadata(
-            *(_text(data.get(name)) for name in _TEXTS),
-            version.value.data if isinstance(version, IntegerAttr) else 0,
-            *(_table(data.get(name)) for name in _TABLES),
-        )
+        doc, graph_doc, domain = (_text(data.get(name)) for name in _TEXTS)
+        number = version.value.data if isinstance(version, IntegerAttr) else 0
+        properties, inputs, outputs = (_table(data.get(name)) for name in _TABLES)
+        return Metadata(doc, graph_doc, domain, number, properties, inputs, outputs)
 
 
 _TEXTS = ("doc", "graph_doc", "domain")
