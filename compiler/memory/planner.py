@@ -7,10 +7,12 @@ came too late: the repairs take such buffers first. Everything is deterministic.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from mlopt.memory.allocator import allocate_in_time
 from mlopt.memory.buffers import Buffer, align_up, conflicts, max_live
 
 Strategy = Literal["none", "conservative", "aggressive"]
@@ -41,7 +43,8 @@ class Plan:
 def plan(buffers: Sequence[Buffer], strategy: Strategy = "aggressive") -> Plan:
     """Place all buffers in one arena so that no two that are live at the same moment share bytes.
 
-    Costs O(n log n + c log c) for the c pairs of buffers that live at the same moment, per greedy order tried.
+    Costs O(n log n + c log c) for the c pairs of buffers that live at the same moment, per greedy order tried; how many
+    orders are tried is limited by c, and with very many pairs a sweep over time of O(n log n) makes the plan.
 
     Raises:
         ValueError: for two buffers of one id, or an unknown strategy.
@@ -130,6 +133,10 @@ _REPAIR_BUDGET = 500_000
 """Pairs of conflicting buffers to look at in all repairs together, so that large instances stay fast."""
 
 
+_GREEDY_BUDGET = 2_000_000
+"""Pairs of conflicting buffers to look at in all greedy orders together; with more than that, none is tried."""
+
+
 def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
     """The lowest of the greedy plans, then of repairs of its order; the first that meets the bound ends it.
 
@@ -140,14 +147,22 @@ def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
     best_height = height_of(buffers, best)
     if best_height == lower_bound:
         return best
-    pairs = list(conflicts(buffers))
+    pairs = _count_conflicts(buffers)
+    orders = _ORDERS[: _GREEDY_BUDGET // (pairs + 1)]
+    if len(orders) < len(_ORDERS):
+        swept = allocate_in_time(buffers)
+        height = height_of(buffers, swept)
+        if height < best_height:
+            best, best_height = swept, height
+        if best_height == lower_bound or not orders:
+            return best
     neighbours: list[list[int]] = [[] for _ in buffers]
-    for one, other in pairs:
+    for one, other in conflicts(buffers):
         neighbours[one].append(other)
         neighbours[other].append(one)
 
     best_order, best_fit = list(range(len(buffers))), False
-    for key, fit in _ORDERS:
+    for key, fit in orders:
         order = sorted(range(len(buffers)), key=lambda index: (*key(buffers[index]), index))
         offsets = _place_in_order(buffers, neighbours, order, fit)
         height = height_of(buffers, offsets)
@@ -157,7 +172,7 @@ def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
             return best
 
     offsets, height, order = best, best_height, best_order
-    for _ in range(min(_REPAIRS, _REPAIR_BUDGET // (len(pairs) + 1))):
+    for _ in range(min(_REPAIRS, _REPAIR_BUDGET // (pairs + 1))):
         top = [index for index in order if offsets[index] + buffers[index].footprint == height]
         rest = [index for index in order if offsets[index] + buffers[index].footprint != height]
         order = top + rest
@@ -168,6 +183,14 @@ def _best_greedy(buffers: Sequence[Buffer], lower_bound: int) -> list[int]:
         if best_height == lower_bound:
             break
     return best
+
+
+def _count_conflicts(buffers: Sequence[Buffer]) -> int:
+    """How many pairs `conflicts` yields: for each buffer, those that began before it and have not ended."""
+    present = [buffer for buffer in buffers if buffer.size]
+    uppers = sorted(buffer.upper for buffer in present)
+    lowers = sorted(buffer.lower for buffer in present)
+    return sum(begun - bisect_right(uppers, lower) for begun, lower in enumerate(lowers))
 
 
 def _place_in_order(
