@@ -73,8 +73,11 @@ class _Eliminator:
         self.ctx = ctx
         self.worklist: Worklist[graph.TransposeOp] = Worklist()
         self.seen: set[tuple[graph.TransposeOp, bool]] = set()
+        self.sequence = _Sequence()
 
     def run(self, root: Operation) -> bool:
+        for op in root.walk():
+            self.sequence.append(op)
         for op in root.walk(reverse=True):
             if isinstance(op, graph.TransposeOp):
                 self.worklist.push(op)
@@ -113,7 +116,7 @@ class _Eliminator:
             f"{'operation runs' if len(chosen) == 1 else 'operations run'} in another order of dimensions",
             transpose,
         )
-        for new in _Rewriting(region, chosen).run():
+        for new in _Rewriting(region, chosen, self.sequence).run():
             self.worklist.push(new)
         return True
 
@@ -329,10 +332,30 @@ class _Region:
         return f"{count} transposes meet here, but as many would be needed elsewhere"
 
 
+class _Sequence:
+    """Where operations stand, so that a few of them can be sorted without a look at all of their block."""
+
+    def __init__(self) -> None:
+        self._positions: dict[Operation, tuple[int, ...]] = {}
+
+    def append(self, op: Operation) -> None:
+        """Note an operation that stands behind all others."""
+        self._positions[op] = (len(self._positions),)
+
+    def insert_before(self, op: Operation, place: Operation) -> None:
+        """Note an operation in front of one that will go, and behind others that were put there."""
+        self._positions[op] = (*self._positions[place], len(self._positions))
+
+    def position(self, op: Operation) -> tuple[int, ...]:
+        """A key to sort by."""
+        return self._positions[op]
+
+
 class _Rewriting:
     """Builds the chosen operations anew, in the sequence in which they stand."""
 
-    def __init__(self, region: _Region, chosen: frozenset[Operation]):
+    def __init__(self, region: _Region, chosen: frozenset[Operation], sequence: _Sequence):
+        self.sequence = sequence
         self.region = region
         self.chosen = chosen
         self.new: dict[tuple[SSAValue, Order], SSAValue] = {}
@@ -341,9 +364,8 @@ class _Rewriting:
 
     def run(self) -> list[graph.TransposeOp]:
         """Rewrite; returns the transposes that came to be and are left."""
-        for op in list(self.region.block.ops):
-            if op in self.chosen:
-                self._rebuild(op)
+        for op in sorted(self.chosen, key=self.sequence.position):
+            self._rebuild(op)
         for op in reversed(self.made):
             _erase_if_dead(op)
         return [op for op in self.made if isinstance(op, graph.TransposeOp) and op.parent is not None]
@@ -418,6 +440,7 @@ class _Rewriting:
     def _insert(self, new: Operation, place: Operation) -> Operation:
         new.location = place.location
         self.region.block.insert_op_before(new, place)
+        self.sequence.insert_before(new, place)
         self.made.append(new)
         return new
 
