@@ -131,7 +131,7 @@ FAULTS = (
     Fault("softmax along the wrong axis", _wrong_axis, ("Softmax",)),
     Fault("a convolution without its bias", _dropped_bias, ("Conv",)),
     Fault("padding on the wrong side", _wrong_padding, ("Conv",)),
-    Fault("composed index maps without offsets", _dropped_offset, ("Slice", "Relu", "Transpose")),
+    Fault("composed index maps without offsets", _dropped_offset, ("movements",)),
     Fault("a subtraction the wrong way round", _swapped_subtraction, ("Sub",)),
     Fault("updates in place that are not safe", _wrong_reuse, ("Softmax", "Loop", "Add", "Concat")),
     Fault("buffers that overlap", _overlapping_offsets, ("Add", "Softmax", "MatMul")),
