@@ -116,7 +116,10 @@ def _mean_of_quotients(node: Node, x: SSAValue, axes: Axes, keepdims: bool) -> S
     Where the two parts have different signs, and the second has a remainder, their sum is one too far from zero.
     """
     shape = shape_of(x)
-    n = prod(shape[axis] for axis in (range(len(shape)) if axes is None else axes))
+    reduced = range(len(shape)) if axes is None else axes
+    if not all(-len(shape) <= axis < len(shape) for axis in reduced):
+        return _plain_mean(node, x, axes, keepdims)  # which refuses them
+    n = prod(shape[axis] for axis in reduced)
     if n < 2:
         return _plain_mean(node, x, axes, keepdims)
     formula = Formula(node)
