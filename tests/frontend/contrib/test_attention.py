@@ -176,6 +176,15 @@ def test_what_is_refused(op_type: str, inputs: Any, options: dict[str, Any], rea
     assert refusal(op_type, *inputs, num_heads=N, **options) == reason
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(4, 3), (3, 4)])
+def test_a_future_among_other_keys_is_refused(queries: int, keys: int):
+    """onnxruntime itself aligns the two differently with more keys than queries and with fewer."""
+    q, kv = floats(1, queries, N * D), floats(1, keys, N * D)
+    model, _ = node_model("MultiHeadAttention", q, kv, kv, num_heads=N, unidirectional=1)
+    with pytest.raises(mlopt.MloptError, match="unidirectional with as many keys as queries alone"):
+        mlopt.compile(model)
+
+
 @pytest.mark.parametrize(
     ("op_type", "inputs", "options", "message"),
     [

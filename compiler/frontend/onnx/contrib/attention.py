@@ -15,6 +15,7 @@ from math import sqrt
 import numpy as np
 from xdsl.ir import SSAValue
 
+from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import FLOAT, rank_of, require_elements, shape_of, tensor_type
 from mlopt.frontend.onnx.contrib.limits import MICROSOFT, without
@@ -88,6 +89,9 @@ def multi_head_attention(node: Node) -> Sequence[SSAValue]:
     """
     formula, heads = Formula(node), _heads(node)
     q, k, v = _separate(formula, heads)
+    if node.integer("unidirectional", 0) and shape_of(q)[2] != shape_of(k)[2]:
+        message = "unidirectional with as many keys as queries alone: which of others are in the future is not defined"
+        raise node.error(message, UnsupportedError)
     pasts = node.optional(6), node.optional(7)
     if (pasts[0] is None) != (pasts[1] is None):
         raise node.error("expected both past_key and past_value, or none of them")
