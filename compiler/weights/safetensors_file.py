@@ -76,7 +76,8 @@ def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """
     if not path.parent.is_dir():
         raise InputError(
-            f'expected the folder "{path.parent}" for the weights, found no such folder', place=Place(str(path))
+            f'expected the folder "{path.parent}" for the weights, found no such folder',
+            place=Place(str(path)),
         )
     ordered = dict(sorted(tensors.items(), key=lambda item: item[1][2].nbytes % ALIGNMENT != 0))
     with replacing(path, follow=False) as file:

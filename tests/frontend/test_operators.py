@@ -179,8 +179,13 @@ POOLS = [
     case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], dilations=[1, 2]),
     case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
     case("MaxPool", IMAGE, opset=7, kernel_shape=[3, 3]),
-    *(case("MaxPool", IMAGE, outputs=2, kernel_shape=[3, 2], pads=[1, 1, 1, 0], storage_order=n) for n in (0, 1)),
-    shaped("MaxUnpool", floats(1, 1, 2, 2), np.array([[[[5, 7], [13, 15]]]]), kernel_shape=[2, 2], strides=[2, 2]),
+    *(
+        case("MaxPool", IMAGE, outputs=2, kernel_shape=[3, 2], pads=[1, 1, 1, 0], storage_order=n)
+        for n in (0, 1)
+    ),
+    shaped(
+        "MaxUnpool", floats(1, 1, 2, 2), np.array([[[[5, 7], [13, 15]]]]), kernel_shape=[2, 2], strides=[2, 2]
+    ),
     case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
     case("MaxPool", IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="VALID", ceil_mode=0),
     case("AveragePool", IMAGE, kernel_shape=[3, 2], pads=[1, 1, 1, 0]),
@@ -355,12 +360,17 @@ BOXES = np.array([[0, 0, 1, 1], [1, 1.1, 0, 0.1], [0, 3, 1, 4], [0, 0.6, 1, 1.6]
 SCORES = np.array([[[0.9, 0.75, 0.6, 0.95], [0.3, 0.3, 0.7, -1.0]]], np.float32)
 SELECTIONS = [
     case("NonZero", np.array([[1.0, 0.0, -0.0], [np.nan, 0.0, 3.0]], np.float32)),
-    *(case("NonZero", array) for array in (BOOLS, I64, np.zeros((2, 3), np.int32), np.zeros((0, 3), np.int32))),
+    *(
+        case("NonZero", array)
+        for array in (BOOLS, I64, np.zeros((2, 3), np.int32), np.zeros((0, 3), np.int32))
+    ),
     case("Compress", X, BOOLS[0], axis=1),
     case("Compress", X, np.array([True, False, False, True, True])),
     *(case("Unique", np.float32([2, 1, 1, 3, 4, 3]), outputs=4, sorted=flag) for flag in (0, 1)),
     *(
-        case("Unique", np.array([[1, 0, 0], [1, 0, 0], [0, 3, 4]], np.int64), outputs=4, axis=axis, sorted=flag)
+        case(
+            "Unique", np.array([[1, 0, 0], [1, 0, 0], [0, 3, 4]], np.int64), outputs=4, axis=axis, sorted=flag
+        )
         for axis, flag in ((0, 1), (-1, 1), (0, 0))
     ),
     *(

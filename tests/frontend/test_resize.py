@@ -130,7 +130,9 @@ def test_nothing_is_resized() -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize(("shape", "scales"), [((1, 2, 1, 3), (1, 1, 0.5, 1.5)), ((1, 2, 0, 3), (1, 1, 2, 2))])
+@pytest.mark.parametrize(
+    ("shape", "scales"), [((1, 2, 1, 3), (1, 1, 0.5, 1.5)), ((1, 2, 0, 3), (1, 1, 2, 2))]
+)
 def test_nothing_is_left(mode: str, shape: tuple[int, ...], scales: tuple[float, ...]) -> None:
     x = np.ones(shape, np.float32)
     want = np.empty([int(size * scale) for size, scale in zip(shape, scales, strict=True)], np.float32)

@@ -216,9 +216,7 @@ class Node:
         """
         return self._surroundings.subgraph(graph, block, arguments)
 
-    def expand(
-        self, body: FunctionProto, operands: Sequence[SSAValue | None]
-    ) -> Sequence[SSAValue | None]:
+    def expand(self, body: FunctionProto, operands: Sequence[SSAValue | None]) -> Sequence[SSAValue | None]:
         """Import the nodes of a function in place of this node; the values of its outputs, None for one not used."""
         return self._surroundings.expand(self.proto, body, operands)
 
