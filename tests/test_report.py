@@ -47,6 +47,7 @@ SCHEMA: dict[str, Any] = {
     "traffic": {"imported_bytes": int, "bytes": int},
     "time": {"import_s": NUMBER, "compile_s": NUMBER, "load_s": NUMBER, "run_s": NUMBER, "passes": list},
     "check": {"max_abs_error": NUMBER, "max_rel_error": NUMBER},
+    "validation": (dict, type(None)),  # None without --validate
     "remarks": list,
 }
 

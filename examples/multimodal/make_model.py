@@ -217,7 +217,8 @@ def main(argv: list[str] | None = None) -> int:
         model = build(config, seed=args.seed)
         write(model, args.output)
     except InputError as error:
-        print(f"{error.place}: error: {error}" if error.place else f"error: {error}", file=sys.stderr)
+        where = f"{error.place}: " if error.place else ""
+        print(f"{where}error: {error.message}", file=sys.stderr)
         return error.exit_code
     return 0
 

@@ -158,16 +158,18 @@ def replace_with_slice(
     op: graph.SliceOp, source: SSAValue, ranges: Sequence[Range], rewriter: PatternRewriter
 ) -> None:
     """Replace `op` by the slice of `source` with these ranges, or by `source` if that is all of it."""
-    new = slice_of(source, ranges)
-    if is_everything(new):
+    if is_everything(source, ranges):
         rewriter.replace(op, [], [source])
     else:
-        rewriter.replace(op, new)
+        rewriter.replace(op, slice_of(source, ranges))
 
 
-def is_everything(op: graph.SliceOp) -> bool:
-    """Is the slice all of its operand, in the same sequence?"""
-    return op.result.type == op.input.type and _has_steps_of_one(op)
+def is_everything(source: SSAValue, ranges: Sequence[Range]) -> bool:
+    """Are these ranges all of the value, in the same sequence?"""
+    return all(
+        size == extent and (step == 1 or size <= 1)
+        for (_, size, step), extent in zip(ranges, shape_of(source), strict=True)
+    )
 
 
 def _plain(start: int, size: int, step: int, extent: int) -> tuple[int, int, int]:
@@ -305,12 +307,12 @@ class ConcatOfNeighbours(_CutPattern):
             if cut is None or len(values) == 1:
                 operands += values
                 continue
-            joined = slice_of(*cut)
-            if is_everything(joined):
-                operands.append(joined.input)
+            if is_everything(*cut):
+                operands.append(cut[0])
             elif len(runs) == 1 or any(
                 isinstance(v.owner, graph.SliceOp) and v.has_one_use() for v in values
             ):
+                joined = slice_of(*cut)
                 new.append(joined)
                 operands.append(joined.result)
             else:

@@ -307,6 +307,18 @@ def count(module: ModuleOp, kind: type[Operation]) -> int:
     return sum(isinstance(op, kind) for op in module.walk())
 
 
+def assert_no_lost_uses(module: ModuleOp) -> None:
+    """All uses stand in the module: an operation made and not inserted would keep a value from being erased."""
+    inside = set(module.walk())
+    for op in inside:
+        values = [
+            *op.results,
+            *(argument for region in op.regions for block in region.blocks for argument in block.args),
+        ]
+        lost = [use.operation for value in values for use in value.uses if use.operation not in inside]
+        assert not lost, f"results of {op.name} are used by operations that stand nowhere: {lost}"
+
+
 def check_pass(case: GraphCase, pass_: Pass, rtol: float = 0.0) -> bool:
     """Every output is what it was, bit for bit or to `rtol` of the largest number; another run changes nothing.
 
@@ -318,6 +330,7 @@ def check_pass(case: GraphCase, pass_: Pass, rtol: float = 0.0) -> bool:
         before = str(case.module)
         changed = pass_.run(ctx, case.module)
         verify_module(case.module)
+        assert_no_lost_uses(case.module)
         assert changed == (str(case.module) != before)
         got = evaluate_module(case.module, case.inputs, case.weights)
     assert list(got) == list(want)
