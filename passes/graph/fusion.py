@@ -1,0 +1,143 @@
+"""Groups of operations that become one by meaning: the frame that every `fuse-*` pass of the graph level fills in.
+
+A `Fusion` says which group ends at an operation, and what it becomes. This module sees to what is the same for all:
+nothing of the group may be used outside it, the result keeps its type, each rewrite is counted and reported, and so is
+each near miss.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from ml_dtypes import finfo
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.locations import fuse_locations, nodes_text
+from mlopt.ir.rewriting import rewrite_greedily
+from mlopt.passes.graph.constants import constant_value
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group that may be fused.
+
+    - `ops`: what the new operations stand for, the last one first; all of it goes.
+    - `build`: makes the new operations; the only result of the last one takes the place of that of `ops[0]`.
+    - `into`: what they are, for the remark: `'gelu'`.
+    """
+
+    ops: Sequence[Operation]
+    build: Callable[[], Sequence[Operation]]
+    into: str
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why something that nearly is a group is none: `the sum is not over the last axis`."""
+
+    reason: str
+
+
+@dataclass
+class Fusion(RewritePattern):
+    """One kind of group. `statistic` counts what was fused, as in `gelus-fused`."""
+
+    ctx: CompilerContext
+    pass_name: str
+
+    statistic: ClassVar[str]
+
+    @abstractmethod
+    def match(self, op: Operation) -> Group | Miss | None:
+        """The group whose last operation is `op`; why there is nearly one; None if there is nothing like it."""
+
+    def checked(self, op: Operation) -> Group | Miss | None:
+        """`match`, and a miss if anything of the group is used outside it."""
+        group = self.match(op)
+        if isinstance(group, Group) and (use := use_outside(group.ops)) is not None:
+            return Miss(use)
+        return group
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        group = self.checked(op)
+        if not isinstance(group, Group):
+            return
+        new = group.build()
+        if [result.type for result in new[-1].results] != [result.type for result in op.results]:
+            raise AssertionError(f"{self.pass_name}: {new[-1]} does not have the type of {op}")
+        names = ", ".join(f"'{name_of_kind(member)}'" for member in reversed(group.ops))
+        location = fuse_locations([member.location for member in group.ops])
+        rewriter.replace(op, new)
+        for member in group.ops[1:]:
+            rewriter.erase(member)
+        self.ctx.count(self.pass_name, self.statistic)
+        self.ctx.remark(self.pass_name, "passed", f"fused {names} into {group.into}", location)
+
+
+def fuse(ctx: CompilerContext, root: Operation, fusions: Sequence[Fusion]) -> bool:
+    """Fuse every group inside `root`, then report the near misses; returns whether anything changed."""
+    changed = rewrite_greedily(root, fusions, ctx=ctx).changed
+    for op in root.walk():
+        for fusion in fusions:
+            if isinstance(miss := fusion.checked(op), Miss):
+                ctx.remark(fusion.pass_name, "missed", f"not fused: {miss.reason}", op)
+    return changed
+
+
+def use_outside(ops: Sequence[Operation]) -> str | None:
+    """Which result of a group is used outside it, other than those of `ops[0]`; None if there is none."""
+    group = set(ops)
+    for op in ops[1:]:
+        for result in op.results:
+            for use in result.uses:
+                if use.operation not in group:
+                    return f"the result of {described(op)} is also {_use_text(use.operation)}"
+    return None
+
+
+def _use_text(user: Operation) -> str:
+    return "a graph output" if isinstance(user, ReturnOp) else f"used by {described(user)}"
+
+
+def described(op: Operation) -> str:
+    """An operation as remarks name it: its kind, and the node it comes from if that is known."""
+    return f"'{name_of_kind(op)}'{nodes_text(op.location)}"
+
+
+def name_of_kind(op: Operation) -> str:
+    """The operation's name without its dialect: `matmul`."""
+    return op.name.partition(".")[2]
+
+
+def either_way(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """The two operands of a commutative operation, in both orders."""
+    lhs, rhs = op.operands
+    yield lhs, rhs
+    yield rhs, lhs
+
+
+def uniform_value(value: SSAValue, ctx: CompilerContext) -> float | None:
+    """The number that every element of a constant is; None if it is no constant, is empty, or has others too."""
+    array = constant_value(value, ctx)
+    if array is None or array.size == 0:
+        return None
+    first = array.reshape(-1)[0]
+    return float(first) if bool(np.all(array == first)) else None
+
+
+def is_number(value: SSAValue, number: float, ctx: CompilerContext) -> bool:
+    """Whether every element of a constant is `number`, to one unit in the last place of its type."""
+    array = constant_value(value, ctx)
+    if array is None or array.size == 0:
+        return False
+    if array.dtype.kind in "biu":
+        return bool(np.all(array == number))
+    unit = abs(number) * float(finfo(array.dtype).eps)
+    return bool(np.all(np.abs(array.astype(np.float64) - number) <= unit))
