@@ -10,10 +10,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
+import ml_dtypes
 import numpy as np
-from ml_dtypes import finfo
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
@@ -139,5 +139,6 @@ def is_number(value: SSAValue, number: float, ctx: CompilerContext) -> bool:
         return False
     if array.dtype.kind in "biu":
         return bool(np.all(array == number))
-    unit = abs(number) * float(finfo(array.dtype).eps)
+    limits = cast(Any, ml_dtypes.finfo(array.dtype))
+    unit = abs(number) * float(limits.eps)
     return bool(np.all(np.abs(array.astype(np.float64) - number) <= unit))
