@@ -56,6 +56,15 @@ def leaky_relu(builder: Builder, op: graph.LeakyReluOp) -> None:
     builder.node(op, "LeakyRelu", attributes={"alpha": op.alpha.value.data})
 
 
+@exports(graph.SwishOp)
+def swish(builder: Builder, op: graph.SwishOp) -> None:
+    """By its definition: ONNX Swish needs operator set 24, which the oldest supported onnxruntime does not run."""
+    alpha, exponent = op.alpha.value.data, builder.value(op.input)
+    if alpha != 1:
+        exponent = builder.part("Mul", [exponent, builder.scalar(alpha, exponent.element)])
+    builder.node(op, "Mul", [op.input, builder.part("Sigmoid", [exponent])])
+
+
 @exports(graph.HardSigmoidOp)
 def hard_sigmoid(builder: Builder, op: graph.HardSigmoidOp) -> None:
     builder.node(op, "HardSigmoid", attributes={"alpha": op.alpha.value.data, "beta": op.beta.value.data})

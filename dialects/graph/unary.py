@@ -424,6 +424,25 @@ class LeakyReluOp(UnaryOp):
 
 
 @irdl_op_definition
+class SwishOp(UnaryOp):
+    """`x * sigmoid(alpha * x)`, computed as `x / (1 + exp(-alpha * x))`. ONNX Swish.
+
+    f16 and bf16 are computed in f32 and rounded once. NaN for an infinite `x` with a sigmoid of 0.
+
+    ```mlir
+    %y = graph.swish %x alpha = 1.000000e+00 : tensor<2x3xf32>
+    ```
+    """
+
+    name = "graph.swish"
+    alpha = prop_def(F64Attr)
+    assembly_format = "$input `alpha` `=` $alpha attr-dict `:` type($input)"
+
+    def __init__(self, input: Operand, alpha: float = 1.0):
+        InferredOp.__init__(self, [input], {"alpha": FloatAttr(alpha, f64)})
+
+
+@irdl_op_definition
 class HardSigmoidOp(UnaryOp):
     """`max(0, min(1, alpha * x + beta))`. ONNX HardSigmoid.
 

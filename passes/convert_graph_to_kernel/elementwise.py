@@ -168,6 +168,14 @@ def _sigmoid(s: Scalars, op: graph.SigmoidOp, x: SSAValue) -> SSAValue:
     return s.div(one, s.add(one, s.emit(math.ExpOp(s.emit(arith.NegfOp(x))))))
 
 
+@elementwise(graph.SwishOp)
+@_in_f32
+def _swish(s: Scalars, op: graph.SwishOp, x: SSAValue) -> SSAValue:
+    alpha = op.alpha.value.data
+    exponent = s.emit(arith.NegfOp(x)) if alpha == 1 else s.mul(x, s.like(-alpha, x))
+    return s.div(x, s.add(s.like(1, x), s.emit(math.ExpOp(exponent))))
+
+
 @elementwise(graph.HardSwishOp)
 @_in_f32
 def _hard_swish(s: Scalars, op: graph.HardSwishOp, x: SSAValue) -> SSAValue:

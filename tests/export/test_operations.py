@@ -81,6 +81,8 @@ CASES = [
     case(graph.AcoshOp, ABOVE),
     case(graph.GeluOp, X, approximate="tanh"),
     case(graph.HardSigmoidOp, X, alpha=0.5, beta=0.25),
+    *(case(graph.SwishOp, SPECIAL.astype(dtype), alpha=alpha)
+      for dtype in (np.float32, np.float64) for alpha in (1.0, -0.3)),
     case(graph.NotOp, BOOLS[0]),
     case(graph.NotOp, ints(np.uint16, 0, 5, 65535)),
     *(case(op, X, Y[:1]) for op in (

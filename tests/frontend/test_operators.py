@@ -84,6 +84,7 @@ UNARY = [
     case("ThresholdedRelu", X, alpha=0.25),
     case("Gelu", X, opset=20),
     case("Gelu", X, opset=20, approximate="tanh"),
+    *(case("Swish", SPECIAL, opset=24, **alpha) for alpha in ({}, {"alpha": 1.702})),
     case("IsInf", SPECIAL),
     case("IsInf", SPECIAL, detect_negative=0),
     case("IsInf", SPECIAL, detect_positive=0),

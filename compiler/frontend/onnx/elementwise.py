@@ -231,6 +231,12 @@ def gelu(node: Node) -> SSAValue:
     return node.add(graph.GeluOp(node.operand(0), node.string("approximate", "none"))).result
 
 
+@importer("Swish", since=24)
+def swish(node: Node) -> SSAValue:
+    """`x * sigmoid(alpha * x)`."""
+    return node.add(graph.SwishOp(node.operand(0), node.number("alpha", 1.0))).result
+
+
 def cast_type(number: int) -> np.dtype | None:
     """The numpy type of an ONNX type number; None if there is no such type."""
     if number not in TensorProto.DataType.values() or number == TensorProto.UNDEFINED:

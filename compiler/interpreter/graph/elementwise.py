@@ -115,6 +115,12 @@ def leaky_relu(op: graph.LeakyReluOp, x: Array) -> Array:
     return np.where(wide >= 0, wide, op.alpha.value.data * wide).astype(x.dtype)
 
 
+@evaluates(graph.SwishOp)
+def swish(op: graph.SwishOp, x: Array) -> Array:
+    (wide,) = widen(op, x)
+    return (wide / (1 + np.exp(-op.alpha.value.data * wide))).astype(x.dtype)
+
+
 @evaluates(graph.HardSigmoidOp)
 def hard_sigmoid(op: graph.HardSigmoidOp, x: Array) -> Array:
     (wide,) = widen(op, x)

@@ -559,3 +559,11 @@ func.func @main(%x: tensor<2x3xf32>, %i: tensor<2xi64>) {
   %y = graph.gather_nd %x, %i batch_dims = 1 : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<2xf32>
   func.return
 }
+
+// -----
+
+func.func @main(%x: tensor<3xi32>) {
+  // expected-error @below {{expected floating-point elements (f16, bf16, f32, f64) for the operand, found tensor<3xi32>}}
+  %y = graph.swish %x alpha = 1.0 : tensor<3xi32>
+  func.return
+}

@@ -157,6 +157,13 @@ func.func @is_nan(%x: tensor<2x3xf32>) {
   func.return
 }
 
+// CHECK-LABEL: @swish(
+// CHECK-NEXT: %y = graph.swish %x alpha = 1.702000e+00 : tensor<2x3xf32>
+func.func @swish(%x: tensor<2x3xf32>) {
+  %y = graph.swish %x alpha = 1.702 : tensor<2x3xf32>
+  func.return
+}
+
 // CHECK-LABEL: @leaky_relu(
 // CHECK-NEXT: %y = graph.leaky_relu %x alpha = 1.000000e-02 : tensor<2x3xf32>
 func.func @leaky_relu(%x: tensor<2x3xf32>) {

@@ -52,6 +52,7 @@ def specials(dtype: type) -> np.ndarray:
         *(graph.AcosOp, graph.AcoshOp, graph.AsinOp, graph.AsinhOp, graph.AtanOp, graph.AtanhOp),
         *(graph.CoshOp, graph.SinhOp, graph.TanOp),
         *(graph.SinOp, graph.SqrtOp, graph.TanhOp, lambda x: graph.GeluOp(x, "tanh")),
+        *(graph.SwishOp, lambda x: graph.SwishOp(x, -1.702)),
     ],
 )
 def test_unary_floats(op: type, dtype: type) -> None:

@@ -37,9 +37,7 @@ def fast_gelu(node: Node) -> SSAValue:
 @importer("QuickGelu", since=1, domain=MICROSOFT)
 def quick_gelu(node: Node) -> SSAValue:
     """`x * sigmoid(alpha * x)`."""
-    formula, x = Formula(node), node.operand(0)
-    gate = node.add(graph.SigmoidOp(formula.scaled(x, node.number("alpha", 1.702)))).result
-    return formula.mul(x, gate)
+    return node.add(graph.SwishOp(node.operand(0), node.number("alpha", 1.702))).result
 
 
 # Activations of fused operators
