@@ -1,13 +1,12 @@
 """The order of the passes, and why. Only this file orders passes.
 
-A compilation runs three phases, one per level; each ends with the conversion to the next:
+A compilation runs three phases, one per level; each ends with the conversion to the next. A new pass of the graph level
+is one line in one of three lists, `CLEANING`, `FUSIONS` or `COSTLY`: its name and options, and why it stands where it
+stands.
 
-- graph: `fold-constants` first, since it turns shape arithmetic and masks into constants that patterns match on;
-  `canonicalize` and `cse` on what is left, so that a value computed twice is one value for what follows;
-  `eliminate-casts` and `eliminate-slices` before `eliminate-transposes`, which counts what stands around a transpose,
-  and `eliminate-reshapes` after it, since it leaves reshapes where a transpose moves no data;
-  `fold-batch-norm` after folding, when the norm's parameters are constants;
-  `dce` last, so that nothing dead is converted.
+- graph: `CLEANING` to a fixpoint, then `FUSIONS`, then both again, until nothing changes: what a fusion leaves is
+  cleaned, and what cleaning brings together is fused. A pass for which nothing has changed since it ran is not run
+  again, so that the last rounds cost little. O1 has no fusions, O3 has `COSTLY` too.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
   both before bufferization, so that the decisions stand in the IR.
 - memref: bufferize, then workspaces (they are buffers too), then offsets.
@@ -15,7 +14,7 @@ A compilation runs three phases, one per level; each ends with the conversion to
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -30,16 +29,58 @@ MEMORY_STRATEGIES: tuple[MemoryStrategy, ...] = ("none", "conservative", "aggres
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A pass in a list of passes: the text of a pipeline's element, such as `cse`, and why it stands there."""
+
+    element: str
+    reason: str
+
+    @property
+    def pass_name(self) -> str:
+        return self.element.partition("{")[0]
+
+
+CLEANING: tuple[Step, ...] = (
+    Step("fold-constants", "shape arithmetic and masks become constants, which all other patterns match on"),
+    Step("canonicalize", "one form for what can be written in several"),
+    Step("cse", "a value computed twice is one value for what follows"),
+    Step("eliminate-casts", "before eliminate-transposes, which counts what stands around a transpose"),
+    Step("eliminate-slices", "likewise"),
+    Step(
+        "eliminate-transposes", "before eliminate-reshapes: a transpose that moves no data becomes a reshape"
+    ),
+    Step("eliminate-reshapes", "takes what the passes before it leave"),
+    Step("dce", "last: a dead use keeps a value from being used once, and is not to be converted"),
+)
+"""Level 0: what is never a loss, and exact. Runs to a fixpoint."""
+
+FUSIONS: tuple[Step, ...] = (
+    Step("fold-batch-norm", "first: what is left of a norm is the scale or the bias of what is before it"),
+)
+"""Level 1: groups of operations that become one by meaning.
+
+In this order: what makes numbers safe (softmax), what disappears into weights (batch norm), norms, activations,
+attention (which contains a softmax, and takes rotary embeddings as inputs), then convolutions and linears, which take
+the activation or the residual that nothing else wanted.
+"""
+
+COSTLY: tuple[Step, ...] = ()
+"""What O3 has beside O2, after the fusions: passes that take longer, or round differently within declared limits."""
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineOptions:
     """What decides which passes run.
 
     - `optimize`: False lowers the model as it was imported, every operator its own kernel.
+    - `thorough`: run what costs more compile time, or rounds differently within declared limits, too.
     - `fusion`, `inplace`, `memory_reuse`: the three switches `enable_fusion`, `enable_inplace` and
       `memory_reuse_strategy` of a configuration file.
     - `disabled`: names of passes to leave out; conversions can't be.
     """
 
     optimize: bool = True
+    thorough: bool = False
     fusion: bool = True
     inplace: bool = True
     memory_reuse: MemoryStrategy = "aggressive"
@@ -54,42 +95,54 @@ OPTIMISATION_LEVELS = {
     "O0": "As imported: every operator its own kernel.",
     "O1": "Optimise without fusion.",
     "O2": "Optimise and fuse: the default.",
+    "O3": "O2, and what costs more compile time, or rounds differently within declared limits.",
 }
 """The standard pipelines by name, each with what it does. All go down to a planned memref level."""
 
 
 def at_optimisation_level(name: str, options: PipelineOptions) -> PipelineOptions:
     """`options` with the switches that one of `OPTIMISATION_LEVELS` stands for; the others stay as they are."""
-    return replace(options, optimize=name != "O0", fusion=name == "O2")
+    return replace(options, optimize=name != "O0", fusion=name in ("O2", "O3"), thorough=name == "O3")
 
 
 def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
-    """The passes that rewrite a module at `level`, in order, without the conversion to the next level."""
-    passes: list[str] = []
-    match level:
-        case "graph" if options.optimize:
-            passes = ["fold-constants", "canonicalize", "cse"]
-            passes += ["eliminate-casts", "eliminate-slices", "eliminate-transposes", "eliminate-reshapes"]
-            if options.fusion:
-                passes.append("fold-batch-norm")
-            passes += ["fold-constants", "canonicalize", "cse", "dce"]
-        case "graph":
-            passes = ["dce"]
-        case "kernel" if options.optimize:
-            if options.fusion:
-                passes.append("fuse-kernels")
-            if options.inplace:
-                passes.append("reuse-in-place")
-            passes += ["cse", "dce"]
-        case "kernel":
-            passes = []
-        case "memref":
-            passes = ["plan-workspaces", f"assign-buffers{{strategy={options.memory_reuse}}}"]
+    """What rewrites a module at `level`, in order, without the conversion to the next level.
+
+    Elements of a pipeline as text: passes, and fixpoints of passes.
+    """
     check_pass_names(options.disabled)
     needed = sorted(_CONVERSIONS.intersection(options.disabled))
     if needed:
         raise PipelineError(f"pass '{needed[0]}' can't be disabled: without it nothing can run")
+    match level:
+        case "graph":
+            return _graph_passes(options)
+        case "kernel":
+            passes = _kernel_passes(options)
+        case "memref":
+            passes = ["plan-workspaces", f"assign-buffers{{strategy={options.memory_reuse}}}"]
     return tuple(name for name in passes if name.partition("{")[0] not in options.disabled)
+
+
+def _graph_passes(options: PipelineOptions) -> tuple[str, ...]:
+    def elements(steps: Sequence[Step]) -> list[str]:
+        return [step.element for step in steps if step.pass_name not in options.disabled]
+
+    if not options.optimize:
+        return () if "dce" in options.disabled else ("dce",)
+    cleaning = f"fixpoint({','.join(elements(CLEANING))})"
+    later = elements(FUSIONS) if options.fusion else []
+    later += elements(COSTLY) if options.thorough else []
+    return (f"fixpoint({','.join([cleaning, *later])})",) if later else (cleaning,)
+
+
+def _kernel_passes(options: PipelineOptions) -> list[str]:
+    if not options.optimize:
+        return []
+    passes = ["fuse-kernels"] if options.fusion else []
+    if options.inplace:
+        passes.append("reuse-in-place")
+    return [*passes, "cse", "dce"]
 
 
 def named_pipeline(name: str, level: Level = "graph") -> str:

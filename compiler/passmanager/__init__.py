@@ -5,10 +5,12 @@ from mlopt.passmanager.conditions import no_ops_of
 from mlopt.passmanager.instrumentation import Instrumentation, IRPrinting
 from mlopt.passmanager.manager import PassManager, PassResult
 from mlopt.passmanager.options import Option, make_pass, pass_options
-from mlopt.passmanager.pipeline import Pipeline, parse_options, parse_pipeline
+from mlopt.passmanager.pipeline import Element, Fixpoint, Pipeline, parse_options, parse_pipeline
 
 __all__ = [
     "Condition",
+    "Element",
+    "Fixpoint",
     "IRPrinting",
     "Instrumentation",
     "Option",

@@ -24,13 +24,16 @@ class Pass(ModulePass):
     """A pass over one anchor operation.
 
     Subclasses are frozen dataclasses; their fields are the pass's options. `anchor` names the operation a pass runs
-    on (`None`: any). `run` rewrites that operation and returns whether anything changed. A pass that approximates by
-    intent says in `validation_tolerance` by how much of the largest number of an output its results may differ.
+    on (`None`: any). `run` rewrites that operation and returns whether anything changed. A pass that leaves nothing
+    for a second run of its own to change says that it is `idempotent`: a fixpoint then spares that run. A pass that
+    approximates by intent says in `validation_tolerance` by how much of the largest number of an output its results
+    may differ.
     """
 
     anchor: ClassVar[str | None] = "builtin.module"
     requires: ClassVar[tuple[Condition, ...]] = ()
     ensures: ClassVar[tuple[Condition, ...]] = ()
+    idempotent: ClassVar[bool] = False
     validation_tolerance: ClassVar[float | None] = None
 
     @abstractmethod

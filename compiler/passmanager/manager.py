@@ -1,4 +1,4 @@
-"""Runs a pipeline: anchors, verification after each pass, conditions, instrumentation, time and statistics."""
+"""Runs a pipeline: anchors, fixpoints, verification after each pass, conditions, instrumentation, statistics."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from xdsl.ir import Operation
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import DiagnosticException
 
-from mlopt.diagnostics import Diagnostic, MloptError, PassFailure, PipelineError, Severity
+from mlopt.diagnostics import Diagnostic, MloptError, PassFailure, PipelineError, Remark, Severity
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.verifier import first_sentence, verify_op
 from mlopt.passmanager.base import Condition, Pass
 from mlopt.passmanager.instrumentation import Instrumentation, title
-from mlopt.passmanager.pipeline import ANY, Pipeline
+from mlopt.passmanager.pipeline import ANY, FIXPOINT, Element, Fixpoint, Pipeline, passes_on_anchor
 
 
 @dataclass
 class PassResult:
     """What one pass of a pipeline did, over all operations it ran on.
 
-    `seconds` includes verification. `path` holds the anchors of the pipelines around it. `statistics` are the
-    counts it added, by name.
+    `seconds` includes verification. `path` holds the anchors of the pipelines and fixpoints around it. `statistics`
+    are the counts it added, by name. `runs` is how often it ran: in a fixpoint, once in each round with work for it.
     """
 
     name: str
@@ -35,6 +35,36 @@ class PassResult:
     statistics: dict[str, int] = field(default_factory=dict[str, int])
     title: str = ""
     path: tuple[str, ...] = ()
+    runs: int = 0
+
+
+@dataclass
+class _Progress:
+    """What has happened so far while a pipeline runs.
+
+    - `changes`: how many runs of passes have changed something.
+    - `seen`: how many of these changes a pass has seen, by the pass and the operation it ran on. It has nothing to do
+      there as long as there are no others.
+    - `undone`: passes whose change of an operation was undone by who watches; a fixpoint does not try them again.
+    - `missed`: the near misses that a pass reported when it ran last.
+    - `changed`: the passes that have changed something since this was last emptied.
+    - `stopped`: the fixpoints that have come to their limits.
+    """
+
+    results: dict[int, PassResult]
+    changes: int = 0
+    seen: dict[tuple[Pass, Operation], int] = field(default_factory=dict[tuple[Pass, Operation], int])
+    undone: set[tuple[Pass, Operation]] = field(default_factory=set[tuple[Pass, Operation]])
+    missed: dict[tuple[Pass, Operation], list[Remark]] = field(
+        default_factory=dict[tuple[Pass, Operation], list[Remark]]
+    )
+    changed: dict[str, None] = field(default_factory=dict[str, None])
+    stopped: set[int] = field(default_factory=set[int])
+
+    def has_work(self, pass_: Pass, op: Operation) -> bool:
+        """Whether something has changed since the pass ran on `op` last, and it is allowed to run there."""
+        key = (pass_, op)
+        return self.seen.get(key) != self.changes and key not in self.undone
 
 
 class PassManager:
@@ -67,29 +97,61 @@ class PassManager:
                 place=place_of_op(module),
             )
         results: dict[int, PassResult] = {}
-        self._create_results(self.pipeline, (), results)
-        self._run_pipeline(self.pipeline, module, results)
+        self._create_results(self.pipeline.elements, (self.pipeline.anchor,), results)
+        self._run_elements(self.pipeline.elements, module, _Progress(results))
         return list(results.values())
 
     def _create_results(
-        self, pipeline: Pipeline, path: tuple[str, ...], results: dict[int, PassResult]
+        self, elements: Sequence[Element], path: tuple[str, ...], results: dict[int, PassResult]
     ) -> None:
-        path = (*path, pipeline.anchor)
-        for element in pipeline.elements:
-            if isinstance(element, Pipeline):
-                self._create_results(element, path, results)
-            else:
-                results[id(element)] = PassResult(element.name, title=title(element), path=path)
+        for element in elements:
+            match element:
+                case Pipeline():
+                    self._create_results(element.elements, (*path, element.anchor), results)
+                case Fixpoint():
+                    self._create_results(element.elements, (*path, FIXPOINT), results)
+                case _:
+                    results[id(element)] = PassResult(element.name, title=title(element), path=path)
 
-    def _run_pipeline(self, pipeline: Pipeline, op: Operation, results: dict[int, PassResult]) -> None:
-        for element in pipeline.elements:
-            if isinstance(element, Pipeline):
-                for child in list(_anchored(op, element)):
-                    self._run_pipeline(element, child, results)
-            else:
-                self._run_pass(element, op, results[id(element)])
+    def _run_elements(
+        self, elements: Sequence[Element], op: Operation, progress: _Progress, repeated: bool = False
+    ) -> None:
+        """Run the elements on `op`; those that are `repeated` only if they have work there."""
+        for element in elements:
+            match element:
+                case Pipeline():
+                    for child in list(_anchored(op, element)):
+                        self._run_elements(element.elements, child, progress, repeated)
+                case Fixpoint():
+                    self._run_fixpoint(element, op, progress)
+                case _ if not repeated or progress.has_work(element, op):
+                    self._run_pass(element, op, progress)
+                case _:
+                    pass
 
-    def _run_pass(self, pass_: Pass, op: Operation, result: PassResult) -> None:
+    def _run_fixpoint(self, fixpoint: Fixpoint, op: Operation, progress: _Progress) -> None:
+        """Run rounds until no pass has work; the user is warned if the limit comes first."""
+        outer, changed = progress.changed, dict[str, None]()
+        for _ in range(fixpoint.limit):
+            progress.changed = changed = {}
+            self._run_elements(fixpoint.elements, op, progress, repeated=True)
+            outer |= changed
+            if not _has_work(fixpoint.elements, op, progress):
+                break
+        else:
+            if id(fixpoint) not in progress.stopped:
+                progress.stopped.add(id(fixpoint))
+                rounds = f"{fixpoint.limit} round{'s' * (fixpoint.limit != 1)}"
+                names = ", ".join(f"'{name}'" for name in changed)
+                self.ctx.warn(
+                    f"{FIXPOINT} stopped after {rounds}, in the last of which {names} changed something", op
+                )
+        progress.changed = outer
+
+    def _run_pass(self, pass_: Pass, op: Operation, progress: _Progress) -> None:
+        result = progress.results[id(pass_)]
+        result.runs += 1
+        remarks_before = len(self.ctx.remarks)
         for instrumentation in self.instrumentations:
             instrumentation.before_pass(pass_, op)
         before = Counter(self.ctx.statistics)
@@ -106,15 +168,58 @@ class PassManager:
             raise
         finally:
             result.seconds += time.perf_counter() - start
+        claimed = changed
         for instrumentation in self.instrumentations:
             changed = instrumentation.review(pass_, op, changed)
         result.changed |= changed
+        self._note(pass_, op, progress, changed, undone=claimed and not changed)
+        if (pass_, op) not in progress.undone:
+            self._forget_old_misses(pass_, op, progress, remarks_before)
         for (name, statistic), count in self.ctx.statistics.items():
             added = count - before[name, statistic]
             if name == pass_.name and (added or statistic not in result.statistics):
                 result.statistics[statistic] = result.statistics.get(statistic, 0) + added
         for instrumentation in self.instrumentations:
             instrumentation.after_pass(pass_, op, changed)
+
+    def _note(self, pass_: Pass, op: Operation, progress: _Progress, changed: bool, *, undone: bool) -> None:
+        """Remember what a run of a pass means for the next one."""
+        key = (pass_, op)
+        if undone:
+            progress.undone.add(key)
+        if changed:
+            progress.changes += 1
+            progress.changed[pass_.name] = None
+        if not changed or pass_.idempotent:
+            progress.seen[key] = progress.changes
+
+    def _forget_old_misses(self, pass_: Pass, op: Operation, progress: _Progress, start: int) -> None:
+        """What a pass nearly did when it ran before is not said if it has run again: it may have done it now."""
+        missed = [
+            remark
+            for remark in self.ctx.remarks[start:]
+            if remark.kind == "missed" and remark.pass_name == pass_.name
+        ]
+        old = {id(remark) for remark in progress.missed.get((pass_, op), ())}
+        if old:
+            self.ctx.remarks[:] = [remark for remark in self.ctx.remarks if id(remark) not in old]
+        progress.missed[pass_, op] = missed
+
+
+def _has_work(elements: Sequence[Element], op: Operation, progress: _Progress) -> bool:
+    """Whether any pass among the elements has something to do on `op`, or inside it."""
+    for element in elements:
+        match element:
+            case Pipeline():
+                if any(_has_work(element.elements, child, progress) for child in _anchored(op, element)):
+                    return True
+            case Fixpoint():
+                if _has_work(element.elements, op, progress):
+                    return True
+            case _:
+                if progress.has_work(element, op):
+                    return True
+    return False
 
 
 def _anchored(op: Operation, pipeline: Pipeline) -> Iterator[Operation]:
@@ -130,7 +235,7 @@ def _runs_on(pipeline: Pipeline, op: Operation) -> bool:
     """Whether a pipeline is for operations like this; one for any runs on isolated ones that all its passes take."""
     if pipeline.anchor != ANY:
         return pipeline.anchor == op.name
-    anchors = (element.anchor for element in pipeline.elements if isinstance(element, Pass))
+    anchors = (pass_.anchor for pass_ in passes_on_anchor(pipeline.elements))
     return op.has_trait(IsolatedFromAbove) and all(anchor in (None, op.name) for anchor in anchors)
 
 

@@ -1,20 +1,22 @@
 """Pass pipelines: MLIR's grammar, read into passes and written back.
 
     pipeline ::= anchor `(` (element (`,` element)*)? `)`
-    element  ::= pass-name (`{` options `}`)? | pipeline-name | pipeline
+    element  ::= pass-name (`{` options `}`)? | pipeline-name | pipeline | fixpoint
+    fixpoint ::= `fixpoint` (`{` `limit=` number `}`)? `(` (element (`,` element)*)? `)`
     options  ::= (name (`=` value)?)*        separated by spaces
     value    ::= word | `'`...`'` | `"`...`"` | `{`...`}`
 
 The anchor is the name of the operation that the elements run on, or `any`. A named pipeline, such as `O2`, is replaced
-by its passes. Spaces around names don't matter.
+by its passes. A fixpoint runs its elements on the operation of the pipeline around it, round after round until none
+has anything left to do, at most `limit` times. Spaces around names don't matter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from mlopt.diagnostics import PipelineError, Place
 from mlopt.passmanager.base import Pass
@@ -23,50 +25,96 @@ from mlopt.passmanager.options import OptionError, make_pass, options_text
 ANY = "any"
 """The anchor that stands for every isolated operation."""
 
+FIXPOINT = "fixpoint"
+"""The name of what repeats its elements."""
+
+DEFAULT_LIMIT = 10
+"""After so many rounds a fixpoint gives up, unless it is told otherwise."""
+
 _NAME_END = re.compile(r"[,{}()]")
 _ANCHOR = re.compile(r"[A-Za-z_][\w$]*(\.[\w$]+)+")
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _CLOSING = {"{": "}", "(": ")"}
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Passes and nested pipelines, in order, for one kind of operation."""
+    """Passes, nested pipelines and fixpoints, in order, for one kind of operation."""
 
     anchor: str
-    elements: tuple[Pass | Pipeline, ...]
+    elements: tuple[Element, ...]
 
     def __str__(self) -> str:
         """The pipeline as text, every option with its value; `parse_pipeline` reads it back."""
-        return f"{self.anchor}({','.join(map(element_text, self.elements))})"
+        return f"{element_head(self)}({','.join(map(element_text, self.elements))})"
 
     def without(self, names: Collection[str]) -> Pipeline:
-        """The pipeline without the passes of these names, nested ones included."""
-        kept = (
-            element.without(names) if isinstance(element, Pipeline) else element
-            for element in self.elements
-            if isinstance(element, Pipeline) or element.name not in names
-        )
-        return Pipeline(self.anchor, tuple(kept))
+        """The pipeline without the passes of these names, those inside its elements included."""
+        return Pipeline(self.anchor, _without(self.elements, names))
 
 
-def element_text(element: Pass | Pipeline) -> str:
+@dataclass(frozen=True, slots=True)
+class Fixpoint:
+    """Elements that run again and again, until none of them has anything left to do or `limit` rounds are over."""
+
+    elements: tuple[Element, ...]
+    limit: int = DEFAULT_LIMIT
+
+    def __str__(self) -> str:
+        return f"{element_head(self)}({','.join(map(element_text, self.elements))})"
+
+
+Element: TypeAlias = Pass | Pipeline | Fixpoint
+"""What stands between two commas of a pipeline."""
+
+
+def element_head(element: Pipeline | Fixpoint) -> str:
+    """What stands before the parentheses of a pipeline or a fixpoint."""
+    return element.anchor if isinstance(element, Pipeline) else f"{FIXPOINT}{{limit={element.limit}}}"
+
+
+def element_text(element: Element) -> str:
     """One element of a pipeline as text."""
-    if isinstance(element, Pipeline):
+    if not isinstance(element, Pass):
         return str(element)
     options = options_text(element)
     return f"{element.name}{{{options}}}" if options else element.name
 
 
+def passes_on_anchor(elements: Sequence[Element]) -> Iterator[Pass]:
+    """The passes that run on the operation that the elements run on: not those of nested pipelines."""
+    for element in elements:
+        if isinstance(element, Fixpoint):
+            yield from passes_on_anchor(element.elements)
+        elif isinstance(element, Pass):
+            yield element
+
+
+def _without(elements: Sequence[Element], names: Collection[str]) -> tuple[Element, ...]:
+    kept: list[Element] = []
+    for element in elements:
+        match element:
+            case Pipeline():
+                kept.append(element.without(names))
+            case Fixpoint():
+                kept.append(Fixpoint(_without(element.elements, names), element.limit))
+            case _ if element.name not in names:
+                kept.append(element)
+            case _:
+                pass
+    return tuple(kept)
+
+
 def dump_text(pipeline: Pipeline) -> str:
     """The pipeline over several lines, as MLIR's `--dump-pass-pipeline` prints it."""
 
-    def lines(element: Pass | Pipeline, indent: str) -> str:
-        if not isinstance(element, Pipeline):
+    def lines(element: Element, indent: str) -> str:
+        if isinstance(element, Pass):
             return indent + element_text(element)
         if not element.elements:
-            return f"{indent}{element.anchor}()"
+            return f"{indent}{element_head(element)}()"
         inner = ",\n".join(lines(inner, indent + "  ") for inner in element.elements)
-        return f"{indent}{element.anchor}(\n{inner}\n{indent})"
+        return f"{indent}{element_head(element)}(\n{inner}\n{indent})"
 
     return f"Pass Manager with {len(pipeline.elements)} passes:\n{lines(pipeline, '')}\n"
 
@@ -142,13 +190,17 @@ class _PipelineParser:
             self._fail(
                 f"expected the name of an operation, such as 'func.func', before '(', found '{anchor}'", start
             )
+        return Pipeline(anchor, self._list(anchor))
+
+    def _list(self, anchor: str) -> tuple[Element, ...]:
+        """Elements in parentheses, of which `(` comes next."""
         opening = self.pos
         self.pos += 1
-        elements: list[Pass | Pipeline] = []
+        elements: list[Element] = []
         self._skip_spaces()
         if self._at(")"):
             self.pos += 1
-            return Pipeline(anchor, ())
+            return ()
         while True:
             elements += self._elements(anchor)
             self._skip_spaces()
@@ -156,7 +208,7 @@ class _PipelineParser:
                 self.pos += 1
             elif self._at(")"):
                 self.pos += 1
-                return Pipeline(anchor, tuple(elements))
+                return tuple(elements)
             elif self.pos >= len(self.text):
                 self._fail("encountered unbalanced parentheses while parsing pipeline", opening)
             elif self._at("}"):
@@ -164,10 +216,12 @@ class _PipelineParser:
             else:
                 self._fail("expected ',' after parsing pipeline", self.pos)
 
-    def _elements(self, anchor: str) -> Sequence[Pass | Pipeline]:
-        """What stands between two commas: a nested pipeline, a pass, or the passes of a named pipeline."""
+    def _elements(self, anchor: str) -> Sequence[Element]:
+        """What stands between two commas: an element, or those of a named pipeline."""
         start = self._skip_spaces()
         name = self._name()
+        if name == FIXPOINT:
+            return [self._fixpoint(anchor)]
         if self._at("("):
             return [self._nested(name, start)]
         if not name:
@@ -188,9 +242,25 @@ class _PipelineParser:
         except PipelineError as error:
             self._fail(error.message, start, error)
 
-    def _expanded(
-        self, name: str, anchor: str, start: int, options: Mapping[str, int]
-    ) -> Sequence[Pass | Pipeline]:
+    def _fixpoint(self, anchor: str) -> Fixpoint:
+        """A fixpoint whose name has been read."""
+        limit = DEFAULT_LIMIT
+        if self._at("{"):
+            values, positions = self._options()
+            for name, text in values.items():
+                if name != "limit":
+                    self._fail(f"{FIXPOINT}: no such option {name} (its options: limit)", positions[name])
+                if text is None or not _NUMBER.fullmatch(text):
+                    found = "none" if text is None else f"'{text}'"
+                    expected = "option 'limit' expects a whole number of at least 1"
+                    self._fail(f"{FIXPOINT}: {expected}, found {found}", positions[name])
+                limit = int(text)
+        self._skip_spaces()
+        if not self._at("("):
+            self._fail(f"expected '(' and the passes that '{FIXPOINT}' repeats", self.pos)
+        return Fixpoint(self._list(anchor), limit)
+
+    def _expanded(self, name: str, anchor: str, start: int, options: Mapping[str, int]) -> Sequence[Element]:
         try:
             text = self.expand(name)
         except KeyError:
@@ -198,9 +268,8 @@ class _PipelineParser:
         for option, position in options.items():
             self._fail(f"pipeline '{name}': no such option {option} (its options: none)", position)
         elements = _PipelineParser(f"any({text})", self.load, self.expand, f"<{name}>").parse().elements
-        for element in elements:
-            if isinstance(element, Pass):
-                self._check_anchor(type(element), anchor, start)
+        for pass_ in passes_on_anchor(elements):
+            self._check_anchor(type(pass_), anchor, start)
         return elements
 
     def _check_anchor(self, pass_class: type[Pass], anchor: str, start: int) -> None:

@@ -22,6 +22,7 @@ class CanonicalizerPass(Pass):
 
     name = "canonicalize"
     anchor = None
+    idempotent = True
 
     max_rewrites: int = 10_000_000
 

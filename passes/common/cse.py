@@ -30,6 +30,7 @@ class CSEPass(Pass):
 
     name = "cse"
     anchor = None
+    idempotent = True
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         driver = _Driver()

@@ -24,6 +24,7 @@ class DCEPass(Pass):
 
     name = "dce"
     anchor = None
+    idempotent = True
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         blocks = sum(_erase_unreachable_blocks(region) for region in _regions(op))
