@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from mlopt.dialects.graph.along_axis import CumProdOp, CumSumOp, CumulativeOp, TopKOp
+from mlopt.dialects.graph.attention import AttentionOp
 from mlopt.dialects.graph.base import GraphOp, InferredOp, Tensor
 from mlopt.dialects.graph.binary import (
     AddOp,
@@ -156,6 +157,7 @@ __all__ = [
     "AsinhOp",
     "AtanOp",
     "AtanhOp",
+    "AttentionOp",
     "AveragePoolOp",
     "BatchNormOp",
     "BinaryOp",

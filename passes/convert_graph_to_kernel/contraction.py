@@ -26,22 +26,22 @@ def _matmul(op: graph.MatMulOp, conversion: Conversion) -> None:
     launch = conversion.launch(op)
     lhs = Operand(launch.use(op.lhs, "lhs"), space.broadcast(left, (*batch, *rows, "k")))
     rhs = Operand(launch.use(op.rhs, "rhs"), space.broadcast(right, (*batch, "k", *columns)))
-    total = _sum_of_products(launch, space, lhs, rhs)
-    conversion.finish(op, launch, epilogue(launch, _outer(space, launch), total))
+    total = sum_of_products(launch, space, lhs, rhs)
+    conversion.finish(op, launch, epilogue(launch, outer(space, launch), total))
 
 
-def _outer(space: Space, launch: Launch) -> Space:
+def outer(space: Space, launch: Launch) -> Space:
     """The dimensions of the destination: the first ones of the iteration space."""
     rank = kernel.tensor_type(launch.out).get_num_dims()
     return Space(dict(list(space.bounds.items())[:rank]))
 
 
-def _sum_of_products(launch: Launch, space: Space, a: Operand, b: Operand) -> SSAValue:
+def sum_of_products(launch: Launch, space: Space, a: Operand, b: Operand) -> SSAValue:
     """Contract into zeros: in the destination if that is as wide as sums are, else in a temporary."""
     type = kernel.tensor_type(launch.out)
     work = accumulator(type.element_type)
     dest = launch.out if work == type.element_type else launch.empty(type.get_shape(), work)
-    out = space.access(*_outer(space, launch).names)
+    out = space.access(*outer(space, launch).names)
     return launch.contract(space, a, b, Operand(launch.filled(0, dest), out))
 
 
@@ -91,13 +91,13 @@ def _conv(op: graph.ConvOp, conversion: Conversion) -> None:
     launch = conversion.launch(op, [TensorType(element_of(op.result), shape)])
     x = padded_read(space, launch.use(op.input, "input"), ["n", channel, *window_axes(space, op.window)], 0)
     weight = Operand(launch.use(op.weight, "weight"), space.access(feature, within, *kernel_dims))
-    total = _sum_of_products(launch, space, x, weight)
-    outer = _outer(space, launch)
+    total = sum_of_products(launch, space, x, weight)
+    out_space = outer(space, launch)
     bias = None
     if op.bias is not None:
-        row = LinearExpr(feature.coefficients[: len(outer.bounds)])
-        bias = Operand(launch.use(op.bias, "bias"), outer.access(row))
-    finish_reshaped(op, conversion, launch, epilogue(launch, outer, total, bias))
+        row = LinearExpr(feature.coefficients[: len(out_space.bounds)])
+        bias = Operand(launch.use(op.bias, "bias"), out_space.access(row))
+    finish_reshaped(op, conversion, launch, epilogue(launch, out_space, total, bias))
 
 
 def finish_reshaped(op: GraphOp, conversion: Conversion, launch: Launch, total: SSAValue) -> None:

@@ -14,6 +14,9 @@ from mlopt.dialects.graph.base import GraphOp, Tensor, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.convert_graph_to_kernel import (
+    attention as _attention,
+)
+from mlopt.passes.convert_graph_to_kernel import (
     constant as _constant,
 )
 from mlopt.passes.convert_graph_to_kernel import (
@@ -43,7 +46,8 @@ from mlopt.passes.convert_graph_to_kernel.scalars import signless, signless_type
 from mlopt.passmanager import Condition, Pass, no_ops_of
 
 FAMILIES = (
-    *(_constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling, _reduction),
+    *(_attention, _constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling),
+    _reduction,
 )
 """The modules that register the conversions of what most models have; the others are `conversion.RARE_FAMILIES`."""
 
