@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 
 from xdsl.dialects.builtin import FloatAttr, TensorType, UnitAttr, f64
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import (
@@ -30,18 +30,19 @@ from mlopt.dialects.graph.base import (
 
 @irdl_op_definition
 class AttentionOp(InferredOp):
-    """`softmax(scale * query @ key^T + mask) @ value` for each head.
+    """`softmax(scale * query @ key^T + masks) @ value` for each head.
 
     Shapes: query `[batch..., h, lq, d]`, key `[batch..., hk, lk, d]`, value `[batch..., hk, lk, dv]`, result
     `[batch..., h, lq, dv]`, all of one rank, 2 or more (with 2 there is one head). h is a multiple of hk: the query's
     head i reads head `i / (h / hk)` of key and value (grouped-query attention; multi-query with hk = 1). The
-    dimensions of the batch broadcast. mask broadcasts to `[batch..., h, lq, lk]`.
+    dimensions of the batch broadcast. Masks broadcast to `[batch..., h, lq, lk]`.
 
     The steps, each rounded to the type of the operands:
 
     1. The query times `scale`.
     2. The scores: products of its rows with those of the key.
-    3. A mask of floats is added to the scores; where a mask of i1 is false, the score is `fill`.
+    3. The masks, one after the other: one of floats is added to the scores; where one of i1 is false, the score is
+       `fill`.
     4. With `causal`, -inf is added to the score of key j for query i where j > i.
     5. The weights: softmax along the keys. A row is NaN if its scores are all -inf, or if one is NaN or +inf;
        with `nan_to_zero` such a row is 0.
@@ -61,14 +62,14 @@ class AttentionOp(InferredOp):
     query = operand_def(TensorType)
     key = operand_def(TensorType)
     value = operand_def(TensorType)
-    mask = opt_operand_def(TensorType)
+    masks = var_operand_def(TensorType)
     result = result_def(TensorType)
     scale = prop_def(F64Attr, default_value=FloatAttr(1.0, f64))
     fill = opt_prop_def(F64Attr)
     causal = opt_prop_def(UnitAttr)
     nan_to_zero = opt_prop_def(UnitAttr)
     assembly_format = (
-        "$query `,` $key `,` $value (`mask` $mask^)? (`scale` `=` $scale^)? (`fill` `=` $fill^)? "
+        "$query `,` $key `,` $value (`mask` $masks^)? (`scale` `=` $scale^)? (`fill` `=` $fill^)? "
         "(`causal` $causal^)? (`nan_to_zero` $nan_to_zero^)? " + SIGNATURE
     )
 
@@ -77,16 +78,15 @@ class AttentionOp(InferredOp):
         query: Operand,
         key: Operand,
         value: Operand,
-        mask: Operand | None = None,
-        *,
+        *masks: Operand,
         scale: float = 1.0,
         fill: float | None = None,
         causal: bool = False,
         nan_to_zero: bool = False,
     ):
-        """`fill` is for a mask of i1 only, and -inf unless given."""
+        """`fill` is for masks of i1 only, and -inf unless given."""
         super().__init__(
-            [query, key, value, mask],
+            [query, key, value, masks],
             {
                 "scale": FloatAttr(scale, f64),
                 "fill": None if fill is None else FloatAttr(fill, f64),
@@ -97,7 +97,7 @@ class AttentionOp(InferredOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
-        query, key, value, *mask = operands
+        query, key, value, *masks = operands
         require_elements(FLOAT, query, "the query")
         rank = len(query.get_shape())
         if rank < 2:
@@ -120,14 +120,14 @@ class AttentionOp(InferredOp):
                 f"expected heads of the query that those of the key divide, found {heads[0]} and {key_heads[0]}"
             )
         outer = broadcast_shapes(batch[:-1], key_batch[:-1], value_batch[:-1])
-        for operand in mask:
+        for operand in masks:
             if not is_bool(operand.element_type):
                 require_same_elements(query, operand, "the mask, or i1")
             require_broadcast_to((*outer, *heads, queries, keys), operand, "the mask")
         scale, fill = properties.get("scale"), properties.get("fill")
         if isinstance(scale, FloatAttr) and not isfinite(scale.value.data):
             raise VerifyException(f"expected a finite scale, found {scale.value.data}")
-        if fill is not None and not (mask and is_bool(mask[0].element_type)):
+        if fill is not None and not any(is_bool(operand.element_type) for operand in masks):
             raise VerifyException("expected a mask of i1 with 'fill'")
         return (with_shape(query, (*outer, *heads, queries, width)),)
 

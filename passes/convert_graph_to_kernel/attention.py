@@ -98,7 +98,7 @@ def _scaled(op: graph.AttentionOp, conversion: Conversion) -> SSAValue:
 
 
 def _scores(op: graph.AttentionOp, conversion: Conversion, heads: _Heads) -> SSAValue:
-    """The masked scores, `[batch..., heads, lq, lk]`, or with the heads in two dimensions."""
+    """The scores behind the masks, `[batch..., heads, lq, lk]`, or with the heads in two dimensions."""
     query = _scaled(op, conversion)
     space = Space({**heads.bounds, "m": heads.queries, "n": heads.keys, "k": shape_of(op.query)[-1]})
     launch = _launch(op, conversion, "scores", [*heads.bounds.values(), heads.queries, heads.keys])
@@ -107,23 +107,20 @@ def _scores(op: graph.AttentionOp, conversion: Conversion, heads: _Heads) -> SSA
     total = sum_of_products(launch, space, lhs, rhs)
     space = outer(space, launch)
     scores = epilogue(launch, space, total)
-    ins: list[Operand] = []
-    if op.mask is not None:
-        ins.append(Operand(launch.use(op.mask, "mask"), heads.of_query(space, op.mask, "m", "n")))
+    ins = [Operand(launch.use(mask, "mask"), heads.of_query(space, mask, "m", "n")) for mask in op.masks]
     if ins or op.causal is not None:
         scores = launch.map(space, ins, Operand(scores, space.identity()), _masked(op, space))
     return _insert(op, conversion, launch, scores)
 
 
 def _masked(op: graph.AttentionOp, space: Space) -> Body:
-    """A score with what its mask and its place make of it."""
+    """A score with what its masks and its place make of it."""
 
     def body(s: Scalars, *elements: SSAValue) -> SSAValue:
-        *mask, score = elements
-        if mask and is_bool(mask[0].type):
-            score = s.select(mask[0], score, s.like(op.fill_value, score))
-        elif mask:
-            score = s.add(score, mask[0])
+        *masks, score = elements
+        for mask in masks:
+            hides = is_bool(mask.type)
+            score = s.select(mask, score, s.like(op.fill_value, score)) if hides else s.add(score, mask)
         if op.causal is not None:
             hidden = s.compare("gt", position(s, space, "n"), position(s, space, "m"))
             score = s.add(score, s.select(hidden, s.like(float("-inf"), score), s.like(0, score)))

@@ -10,16 +10,17 @@ from mlopt.interpreter.graph.registry import Array, evaluates, widen
 
 
 @evaluates(graph.AttentionOp)
-def attention(op: graph.AttentionOp, query: Array, key: Array, value: Array, *mask: Array) -> Array:
+def attention(op: graph.AttentionOp, query: Array, key: Array, value: Array, *masks: Array) -> Array:
     dtype = query.dtype
     if op.groups > 1:
         key, value = (np.repeat(array, op.groups, axis=-3) for array in (key, value))
     scaled = query * np.array(op.scale.value.data, dtype)
     scores = np.matmul(*widen(op, scaled, np.swapaxes(key, -1, -2))).astype(dtype)
-    if op.mask is not None and is_bool(tensor_type(op.mask.type).element_type):
-        scores = np.where(mask[0], scores, np.array(op.fill_value, dtype))
-    elif mask:
-        scores = scores + mask[0]
+    for operand, mask in zip(op.masks, masks, strict=True):
+        if is_bool(tensor_type(operand.type).element_type):
+            scores = np.where(mask, scores, np.array(op.fill_value, dtype))
+        else:
+            scores = scores + mask
     if op.causal is not None:
         visible = np.tri(*scores.shape[-2:], dtype=np.bool_)
         scores = scores + np.where(visible, 0, -np.inf).astype(dtype)

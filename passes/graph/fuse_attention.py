@@ -1,0 +1,405 @@
+"""`fuse-attention`: scaled dot-product attention from its parts, in the forms that exporters write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite, prod
+from typing import Any, ClassVar, TypeAlias, cast
+
+import ml_dtypes
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import rank_of, shape_of, tensor_type
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.passes.graph.constants import constant_value, is_constant
+from mlopt.passes.graph.fusion import Fusion, Group, Miss, either_way, fuse, uniform_value
+from mlopt.passmanager.base import Pass
+
+_DEPTH = 8
+"""How many operations between the product and the softmax are looked at."""
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FuseAttentionPass(Pass):
+    """Fuse scaled dot-product attention into `graph.attention`.
+
+    The group is matmul(softmax(matmul(q, k^T)), v) with the softmax along the keys, and between its parts:
+
+    1. Multiplications and divisions by one number, of the query, of the transposed key, and of the scores before a
+       mask. All become the scale.
+    2. Masks: what is added to the scores, and where(m, scores, number) or where(m, number, scores).
+    3. Reshapes of the scores that split dimensions of the batch for a mask, and merge them again.
+    4. where(is_nan(weights), 0, weights), as torch exports it.
+
+    Transposes of the key are undone, and heads that are repeated for the query (expand, reshape) are read where they
+    are. A constant mask that is 0 up to the diagonal and -inf above it becomes `causal`; no other is taken for one.
+
+    Where the scale is moved to the query, results change by rounding. Not fused: parts that are used elsewhere, a
+    softmax along another dimension, scores that are multiplied by more than one number or behind a mask, key and value
+    that are both constant (two linear layers). Reports a remark for each that was fused, and for each near miss.
+    """
+
+    name = "fuse-attention"
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        return fuse(ctx, op, [FuseAttention(ctx, self.name)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """A mask of the scores, which had `shape` where it was applied.
+
+    `fill` is the score where a mask of i1 hides it, None for one that is added; `shows` says that such a mask is false
+    there, not true.
+    """
+
+    value: SSAValue
+    shape: Shape
+    fill: float | None = None
+    shows: bool = True
+
+
+@dataclass(slots=True)
+class _Scores:
+    """What stands between a product and the softmax of its scores, from the product on."""
+
+    product: graph.MatMulOp
+    ops: list[Operation] = field(default_factory=list[Operation])
+    masks: list[_Mask] = field(default_factory=list[_Mask])
+    shapes: list[Shape] = field(default_factory=list[Shape])
+    scale: float = 1.0
+    problem: str | None = None
+
+
+class FuseAttention(Fusion):
+    """matmul(softmax(matmul(q * a, transpose(k) * b) * c + mask), v) -> attention(q, k, v, mask) scale a * b * c"""
+
+    statistic: ClassVar[str] = "attentions-fused"
+
+    def match(self, op: Operation) -> Group | Miss | None:
+        if not isinstance(op, graph.MatMulOp):
+            return None
+        ops: list[Operation] = [op]
+        weights = self._without_nan_to_zero(op.lhs, ops)
+        softmax = weights.owner
+        if not isinstance(softmax, graph.SoftmaxOp):
+            return None
+        ops.append(softmax)
+        scores = self._scores(softmax.input, _DEPTH)
+        if scores is None or any(
+            other.parent is not op.parent for other in (*ops, *scores.ops, scores.product)
+        ):
+            return None
+        if is_constant(scores.product.rhs) and is_constant(op.rhs):
+            return None
+        ops += [*reversed(scores.ops), scores.product]
+        query, key = (self._unscaled(operand, scores, ops) for operand in scores.product.operands)
+        if softmax.axis.value.data != rank_of(softmax.input) - 1:
+            return Miss("the softmax is not along the keys")
+        if scores.problem is not None:
+            return Miss(scores.problem)
+        return self._group(op, ops, query, key, scores, nan_to_zero=weights is not op.lhs)
+
+    def _without_nan_to_zero(self, value: SSAValue, ops: list[Operation]) -> SSAValue:
+        """`x` of where(is_nan(x), 0, x), whose operations it appends; else the value."""
+        where = value.owner
+        if isinstance(where, graph.WhereOp) and isinstance(is_nan := where.condition.owner, graph.IsNanOp):
+            x = where.false_value
+            if is_nan.input == x and x.type == value.type and uniform_value(where.true_value, self.ctx) == 0:
+                ops += [where, is_nan]
+                return x
+        return value
+
+    def _scores(self, value: SSAValue, depth: int) -> _Scores | None:
+        """What leads from a product to `value`; None if nothing of this kind does."""
+        match op := value.owner:
+            case graph.MatMulOp() if rank_of(op.lhs) > 1 and rank_of(op.rhs) > 1:
+                return _Scores(op, shapes=[shape_of(value)])
+            case graph.AddOp() | graph.MulOp() | graph.DivOp() | graph.WhereOp() | graph.ReshapeOp() if depth:
+                scores = self._behind(op, depth - 1)
+            case _:
+                return None
+        if scores is not None:
+            scores.ops.append(op)
+        return scores
+
+    def _behind(
+        self, op: graph.AddOp | graph.MulOp | graph.DivOp | graph.WhereOp | graph.ReshapeOp, depth: int
+    ) -> _Scores | None:
+        """The scores that an operation changes, with what it does to them."""
+        match op:
+            case graph.AddOp():
+                for inner, other in either_way(op):
+                    if (scores := self._scores(inner, depth)) is not None:
+                        return self._masked(scores, op, inner, _Mask(other, shape_of(inner)))
+                return None
+            case graph.WhereOp():
+                for inner, filled in ((op.true_value, op.false_value), (op.false_value, op.true_value)):
+                    if (fill := uniform_value(filled, self.ctx)) is not None and (
+                        scores := self._scores(inner, depth)
+                    ) is not None:
+                        mask = _Mask(op.condition, shape_of(inner), fill, inner == op.true_value)
+                        return self._masked(scores, op, inner, mask)
+                return None
+            case graph.ReshapeOp():
+                scores = self._scores(op.input, depth)
+                if scores is not None:
+                    scores.shapes.append(shape_of(op.result))
+                return scores
+            case _:
+                return self._multiplied(op, depth)
+
+    def _masked(self, scores: _Scores, op: Operation, inner: SSAValue, mask: _Mask) -> _Scores:
+        if shape_of(op.results[0]) != mask.shape:
+            scores.problem = scores.problem or "a mask has dimensions that the scores do not have"
+        fills = {other.fill for other in scores.masks} - {None}
+        if mask.fill is not None and fills - {mask.fill}:
+            scores.problem = scores.problem or "two masks fill in different numbers"
+        scores.masks.append(mask)
+        return scores
+
+    def _multiplied(self, op: graph.MulOp | graph.DivOp, depth: int) -> _Scores | None:
+        ways = either_way(op) if isinstance(op, graph.MulOp) else [(op.lhs, op.rhs)]
+        for inner, other in ways:
+            if (scores := self._scores(inner, depth)) is not None:
+                factor = _factor(op, inner, other, self.ctx)
+                if factor is None:
+                    scores.problem = scores.problem or "the scores are multiplied by more than one number"
+                elif scores.masks:
+                    scores.problem = scores.problem or "the scores are multiplied behind a mask"
+                else:
+                    scores.scale *= factor
+                return scores
+        return None
+
+    def _unscaled(self, value: SSAValue, scores: _Scores, ops: list[Operation]) -> SSAValue:
+        """The operand of a multiplication by one number that nothing else uses; else the value."""
+        op = value.owner
+        if (
+            isinstance(op, graph.MulOp | graph.DivOp)
+            and value.has_one_use()
+            and op.parent is scores.product.parent
+        ):
+            for inner, other in either_way(op) if isinstance(op, graph.MulOp) else [(op.lhs, op.rhs)]:
+                if (factor := _factor(op, inner, other, self.ctx)) is not None:
+                    scores.scale *= factor
+                    ops.append(op)
+                    return inner
+        return value
+
+    def _group(
+        self,
+        op: graph.MatMulOp,
+        ops: list[Operation],
+        query: SSAValue,
+        key: SSAValue,
+        scores: _Scores,
+        *,
+        nan_to_zero: bool,
+    ) -> Group | Miss:
+        product, finest = shape_of(scores.product.result), max(scores.shapes, key=len)
+        if shape_of(op.lhs) != product or any(_parts(shape, finest) is None for shape in scores.shapes):
+            return Miss("the scores are reshaped to matrices of other rows and columns")
+        if rank_of(op.rhs) < 2 or shape_of(op.result)[:-1] != product[:-1]:
+            return Miss("the value has more batches than the scores")
+        if not _is_normal(scores.scale, query):
+            return Miss("the scale is not a normal number of the type")
+        operands = [Moved(query), *_read_once(key, op.rhs)]
+        for operand in operands:
+            operand.lift(len(product))
+        heads, key_heads, value_heads = (operand.shape[-3:-2] for operand in operands)
+        if heads != product[-3:-2]:
+            return Miss("the heads of the query are broadcast")
+        if key_heads != value_heads:
+            return Miss("key and value have different numbers of heads")
+        masks = [Moved(mask.value) for mask in scores.masks]
+        for operand, shape in zip(
+            (*operands, *masks), (*[product] * 3, *(m.shape for m in scores.masks)), strict=True
+        ):
+            if (split := _respelled(operand.shape, shape, finest)) is None:
+                return Miss("the scores are reshaped across dimensions that an operand broadcasts")
+            operand.reshape(split)
+        causal = len(masks) == 1 and scores.masks[0].fill is None and self._is_causal(masks[0], product)
+
+        def build() -> Sequence[Operation]:
+            new: list[Operation] = []
+            attention = graph.AttentionOp(
+                *(operand.build(new) for operand in operands),
+                *(() if causal else _shown(scores.masks, masks, new)),
+                scale=scores.scale,
+                fill=next((mask.fill for mask in scores.masks if mask.fill is not None), None),
+                causal=causal,
+                nan_to_zero=nan_to_zero,
+            )
+            new.append(attention)
+            if attention.result.type != op.result.type:
+                new.append(graph.ReshapeOp(attention.result, shape_of(op.result)))
+            return new
+
+        return Group(ops, build, "attention")
+
+    def _is_causal(self, mask: Moved, scores: Shape) -> bool:
+        """Is a mask that is added the constant 0 where the key is not after the query, and -inf elsewhere?"""
+        if mask.steps or mask.shape[-2:] != scores[-2:] or prod(mask.shape) != prod(scores[-2:]):
+            return False
+        array = constant_value(mask.value, self.ctx)
+        visible = np.tri(*scores[-2:], dtype=np.bool_)
+        return array is not None and bool(np.all(array == np.where(visible, 0, -np.inf)))
+
+
+def _shown(masks: Sequence[_Mask], values: Sequence[Moved], new: list[Operation]) -> list[SSAValue]:
+    """The masks as operands: those of i1 that are true where they hide are turned around."""
+    operands: list[SSAValue] = []
+    for mask, moved in zip(masks, values, strict=True):
+        operand = moved.build(new)
+        if not mask.shows:
+            new.append(graph.NotOp(operand))
+            operand = new[-1].results[0]
+        operands.append(operand)
+    return operands
+
+
+class Moved:
+    """A value behind reshapes and transposes that are not made yet."""
+
+    def __init__(self, value: SSAValue):
+        self.value = value
+        self.shape: Shape = shape_of(value)
+        self.steps: list[tuple[type[graph.ReshapeOp | graph.TransposeOp], Shape]] = []
+
+    def reshape(self, shape: Shape) -> None:
+        """Reshape it, if it has another shape."""
+        if shape != self.shape:
+            self.steps.append((graph.ReshapeOp, shape))
+            self.shape = shape
+
+    def transpose(self, order: Shape) -> None:
+        """Put its dimensions in this order."""
+        if order != tuple(range(len(order))):
+            self.steps.append((graph.TransposeOp, order))
+            self.shape = tuple(self.shape[axis] for axis in order)
+
+    def lift(self, rank: int) -> None:
+        """Put dimensions of size 1 in front, up to this rank."""
+        self.reshape((1,) * (rank - len(self.shape)) + self.shape)
+
+    def build(self, new: list[Operation]) -> SSAValue:
+        """Make the operations; the value behind them."""
+        value = self.value
+        for kind, numbers in self.steps:
+            op = kind(value, numbers)
+            new.append(op)
+            value = op.result
+        return value
+
+
+def _read_once(key: SSAValue, value: SSAValue) -> list[Moved]:
+    """The key, not transposed, and the value; before their heads are repeated, if the same heads are left of both."""
+    ordered: list[tuple[SSAValue, Shape]] = []
+    for operand, last in ((key, (1, 0)), (value, (0, 1))):
+        order = tuple(range(rank_of(operand)))
+        if isinstance(transpose := operand.owner, graph.TransposeOp):
+            operand, order = transpose.input, transpose.permutation
+        ordered.append((operand, (*order[:-2], *(order[-2:][i] for i in last))))
+    once = [_before_repeat(*operand) for operand in ordered]
+    if once[0] is not None and once[1] is not None and once[0].shape[-3] == once[1].shape[-3]:
+        return [once[0], once[1]]
+    (source, order), _ = ordered
+    untransposed = Moved(source)
+    untransposed.transpose(order)
+    return [untransposed, Moved(value)]
+
+
+def _before_repeat(value: SSAValue, order: Shape) -> Moved | None:
+    """`value` transposed to an order, read before its heads were repeated; None if they were not.
+
+    Heads are the last dimension but two of the order. They are repeated by an expand of a dimension behind them that a
+    reshape merges into them, or, if there is one head, by an expand of it.
+    """
+    if len(order) < 3:
+        return None
+    axis, shape = order[-3], shape_of(value)
+    if isinstance(value.owner, graph.ReshapeOp) and isinstance(
+        expand := value.owner.input.owner, graph.ExpandOp
+    ):
+        before, after = shape_of(expand.input), shape_of(expand.result)
+        split = (*shape[:axis], *after[axis : axis + 2], *shape[axis + 1 :])
+        if after != split or before != (*split[: axis + 1], 1, *split[axis + 2 :]):
+            return None
+        source, heads = expand.input, before[axis]
+    elif isinstance(expand := value.owner, graph.ExpandOp):
+        if shape_of(expand.input) != (*shape[:axis], 1, *shape[axis + 1 :]):
+            return None
+        source, heads = expand.input, 1
+    else:
+        return None
+    moved = Moved(source)
+    moved.reshape((*shape[:axis], heads, *shape[axis + 1 :]))
+    moved.transpose(order)
+    return moved
+
+
+def _factor(
+    op: graph.MulOp | graph.DivOp, inner: SSAValue, other: SSAValue, ctx: CompilerContext
+) -> float | None:
+    """What `op` multiplies every element of `inner` by; None if that is not one number, finite and not 0."""
+    number = uniform_value(other, ctx)
+    if number is None or number == 0 or not isfinite(number) or shape_of(op.result) != shape_of(inner):
+        return None
+    return 1 / number if isinstance(op, graph.DivOp) else number
+
+
+def _is_normal(number: float, like: SSAValue) -> bool:
+    """Is it, rounded to the element type of `like`, neither 0 or nearly so nor infinite?"""
+    limits = cast(Any, ml_dtypes.finfo(to_numpy_dtype(tensor_type(like.type).element_type)))
+    return float(limits.smallest_normal) <= abs(number) <= float(limits.max)
+
+
+def _parts(shape: Shape, finest: Shape) -> list[Shape] | None:
+    """For each dimension of a shape but the last two, those of `finest` that it is made of; None if it is not.
+
+    The last two must be the same.
+    """
+    if shape[-2:] != finest[-2:]:
+        return None
+    if shape == finest:
+        return [(size,) for size in shape[:-2]]
+    fine = list(finest[:-2])
+    parts: list[Shape] = []
+    for size in shape[:-2]:
+        part: list[int] = []
+        while fine and prod(part) != size:
+            part.append(fine.pop(0))
+        if prod(part) != size:
+            return None
+        parts.append(tuple(part))
+    if any(size != 1 for size in fine) or (fine and not parts):
+        return None
+    return [*parts[:-1], (*parts[-1], *fine)] if fine else parts
+
+
+def _respelled(shape: Shape, scores: Shape, finest: Shape) -> Shape | None:
+    """The shape of an operand of scores of a shape, once these have the shape `finest`; None if there is none.
+
+    The operand has dimensions of the scores, aligned at the right, or 1; the last two are its own.
+    """
+    if scores == finest or len(shape) <= 2:
+        return shape
+    parts = _parts(scores, finest)
+    assert parts is not None
+    result: list[int] = []
+    missing = len(parts) - (len(shape) - 2)
+    for size, whole, part in zip((*[1] * missing, *shape[:-2]), scores, parts, strict=False):
+        if len(part) == 1:
+            result.append(size)
+        elif size in (1, whole):
+            result.extend(part if size == whole else [1] * len(part))
+        else:
+            return None
+    return (*result, *shape[-2:])
