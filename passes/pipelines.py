@@ -56,6 +56,8 @@ CLEANING: tuple[Step, ...] = (
 
 FUSIONS: tuple[Step, ...] = (
     Step("fold-batch-norm", "first: what is left of a norm is the scale or the bias of what is before it"),
+    Step("fuse-gelu", "activations before convolutions and linears, which take them"),
+    Step("fuse-swish", "likewise"),
 )
 """Level 1: groups of operations that become one by meaning.
 

@@ -16,6 +16,8 @@ PASSES: dict[str, str] = {
     "eliminate-slices": "mlopt.passes.graph.eliminate_slices:EliminateSlicesPass",
     "eliminate-transposes": "mlopt.passes.graph.eliminate_transposes:EliminateTransposesPass",
     "fold-batch-norm": "mlopt.passes.graph.fold_batch_norm:FoldBatchNormPass",
+    "fuse-gelu": "mlopt.passes.graph.fuse_gelu:FuseGeluPass",
+    "fuse-swish": "mlopt.passes.graph.fuse_swish:FuseSwishPass",
     "fuse-attention": "mlopt.passes.graph.fuse_attention:FuseAttentionPass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",

@@ -370,7 +370,7 @@ class NotOp(UnaryOp):
 
 @irdl_op_definition
 class HardSwishOp(UnaryOp):
-    """`x * max(0, min(1, x/6 + 0.5))`. ONNX HardSwish.
+    """`x * max(0, min(1, x/6 + 0.5))`, computed as `x * (min(max(x + 3, 0), 6) / 6)`: exact at -3. ONNX HardSwish.
 
     ```mlir
     %y = graph.hard_swish %x : tensor<2x3xf32>

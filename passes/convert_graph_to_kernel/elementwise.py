@@ -179,7 +179,8 @@ def _swish(s: Scalars, op: graph.SwishOp, x: SSAValue) -> SSAValue:
 @elementwise(graph.HardSwishOp)
 @_in_f32
 def _hard_swish(s: Scalars, op: graph.HardSwishOp, x: SSAValue) -> SSAValue:
-    return s.mul(x, _clamp01(s, s.add(s.div(x, s.like(6, x)), s.like(0.5, x))))
+    bounded = s.minimum(s.maximum(s.add(x, s.like(3, x)), s.like(0, x)), s.like(6, x))
+    return s.mul(x, s.div(bounded, s.like(6, x)))
 
 
 @elementwise(graph.HardSigmoidOp)
@@ -201,7 +202,7 @@ def _gelu(s: Scalars, op: graph.GeluOp, x: SSAValue) -> SSAValue:
         inner = s.emit(math.TanhOp(s.mul(s.add(x, cube), s.like(sqrt(2 / pi), x))))
     else:
         inner = s.emit(math.ErfOp(s.div(x, s.like(sqrt(2), x))))
-    return s.mul(s.mul(x, s.like(0.5, x)), s.add(inner, s.like(1, x)))
+    return s.mul(x, s.mul(s.add(inner, s.like(1, x)), s.like(0.5, x)))
 
 
 @elementwise(graph.LeakyReluOp)

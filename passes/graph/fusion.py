@@ -139,6 +139,10 @@ def is_number(value: SSAValue, number: float, ctx: CompilerContext) -> bool:
         return False
     if array.dtype.kind in "biu":
         return bool(np.all(array == number))
-    limits = cast(Any, ml_dtypes.finfo(array.dtype))
-    unit = abs(number) * float(limits.eps)
+    unit = abs(number) * unit_of(array.dtype)
     return bool(np.all(np.abs(array.astype(np.float64) - number) <= unit))
+
+
+def unit_of(dtype: np.dtype) -> float:
+    """One unit in the last place of the number 1 of a floating-point type."""
+    return float(cast(Any, ml_dtypes.finfo(dtype)).eps)

@@ -131,7 +131,7 @@ def hard_sigmoid(op: graph.HardSigmoidOp, x: Array) -> Array:
 @evaluates(graph.HardSwishOp)
 def hard_swish(op: graph.HardSwishOp, x: Array) -> Array:
     (wide,) = widen(op, x)
-    return (wide * np.maximum(0, np.minimum(1, wide / 6 + 0.5))).astype(x.dtype)
+    return (wide * (np.minimum(np.maximum(wide + 3, 0), 6) / 6)).astype(x.dtype)
 
 
 @evaluates(graph.DivOp)
