@@ -88,3 +88,54 @@ def test_compile_memory() -> None:
     assert [row[:3] for row in rows] == [["gemm", "16", "compile"], ["gemm", "16", "run"]]
     for *_, over, ratio in rows:
         assert float(ratio) == pytest.approx(float(over) / 16, abs=0.05)
+
+
+def test_operator_counts(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model's own operators and those of its export; with the tools that are installed, ONNX Runtime at least."""
+    pytest.importorskip("onnxruntime")
+    program = runpy.run_path(str(BENCHMARKS / "operator_counts.py"))
+    program["main"]([str(model), "--explain"])
+    out = capsys.readouterr().out
+    title, row = (
+        next(line for line in out.splitlines() if line.startswith(word)) for word in ("model", "small")
+    )
+    assert {"mlopt", "onnxruntime", "best"} <= {*title.split()}
+    assert row.split()[1] == str(len(onnx.load(model).graph.node))
+    assert re.search(
+        r"^1 models: fewer operators than the best of the others for \d, more for \d$", out, re.M
+    )
+    error = re.search(r"largest relative error of those in f32: ([\d.e+-]+)", out)
+    assert error is not None
+    assert float(error[1]) <= 1e-5
+
+
+def test_operators_are_counted_wherever_they_are() -> None:
+    """Those in graphs and in functions, once for each call; constants are none."""
+    operators = runpy.run_path(str(BENCHMARKS / "operator_counts.py"))["operators"]
+    text = """<ir_version: 9, opset_import: ["": 18, "own": 1]>
+    model (float[2] x, bool c) => (float[2] y) {
+      t = own.twice(x)
+      u = own.twice(t)
+      v = If (c) <then_branch = yes () => (float[2] a) { a = Relu(u) },
+                  else_branch = no () => (float[2] b) { k = Constant <value_float = 1.0> () b = Mul(u, k) }>
+      y = other.Thing(v)
+    }
+    <domain: "own", opset_import: ["": 18]> twice (p) => (q) { q = Add(p, p) }"""
+    counted = {"Add": 2, "If": 1, "Relu": 1, "Mul": 1, "other::Thing": 1}
+    assert operators(onnx.parser.parse_model(text)) == counted
+
+
+def test_unsafe_rewrites_have_places() -> None:
+    """Sums with +0.0, not with -0.0; a product by a constant of a product by a constant."""
+    unsafe = runpy.run_path(str(BENCHMARKS / "operator_counts.py"))["UNSAFE"]
+    text = """<ir_version: 9, opset_import: ["": 18]>
+    model (float[2] x) => (float[2] y) <float[1] zero = {0}, float[1] minus = {-0.0}, float[1] three = {3}> {
+      a = Add(zero, x)
+      b = Add(a, minus)
+      c = Mul(b, three)
+      d = Relu(c)
+      e = Mul(three, d)
+      y = Mul(e, three)
+    }"""
+    model = onnx.parser.parse_model(text)
+    assert [entry.places(model) for entry in unsafe.values()] == [1, 1]
