@@ -14,6 +14,7 @@ from mlopt.export import constant as _constant
 from mlopt.export import contraction as _contraction
 from mlopt.export import control_flow as _control_flow
 from mlopt.export import indexing as _indexing
+from mlopt.export import integer_products as _integer_products
 from mlopt.export import movement as _movement
 from mlopt.export import normalization as _normalization
 from mlopt.export import pooling as _pooling
@@ -37,6 +38,7 @@ FAMILIES = (
     _contraction,
     _control_flow,
     _indexing,
+    _integer_products,
     _movement,
     _normalization,
     _pooling,

@@ -50,6 +50,7 @@ from mlopt.dialects.graph.indexing import (
     GatherNdOp,
     GatherOp,
 )
+from mlopt.dialects.graph.integer_products import IntegerConvOp, IntegerMatMulOp
 from mlopt.dialects.graph.movement import (
     ConcatOp,
     ExpandOp,
@@ -197,6 +198,8 @@ __all__ = [
     "HardSigmoidOp",
     "HardSwishOp",
     "InferredOp",
+    "IntegerConvOp",
+    "IntegerMatMulOp",
     "IsInfOp",
     "IsNanOp",
     "LayerNormOp",

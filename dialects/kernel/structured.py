@@ -359,7 +359,8 @@ class ReduceOp(StructuredOp):
 class ContractOp(StructuredOp):
     """`out += a * b` over the iteration space: matrix products, convolutions, any sum of products.
 
-    Products and sums are computed in the element type of the out, to which narrower inputs are extended.
+    Products and sums are computed in the element type of the out, to which narrower inputs are extended: integers as
+    signed numbers, and also to a float that holds all of them.
 
     ```mlir
     %y = kernel.contract bounds [m = 4, n = 8, k = 16] ins(%a[m, k], %b[k, n] : tensor<4x16xf32>, tensor<16x8xf32>)
@@ -379,7 +380,7 @@ class ContractOp(StructuredOp):
                 f"a contract has two ins and one out, found {len(self.ins)} and {len(self.outs)}"
             )
         a, b, out = (tensor_type(value).element_type for value in self.operands)
-        if a != b or not _extends(a, out):
+        if not (_extends(a, out) and _extends(b, out)):
             raise VerifyException(f"a contract of {a} and {b} can't accumulate in {out}")
 
 
@@ -390,10 +391,16 @@ def _access_of(attr: AffineMapAttr) -> Access:
     return access
 
 
+_INTEGER_BITS = {32: 25, 64: 54}
+"""The width of the signed integers that f32 and f64 hold, by their own."""
+
+
 def _extends(narrow: Attribute, wide: Attribute) -> bool:
-    """Whether every number of type `narrow` is one of type `wide`, both floats or both integers."""
+    """Whether every number of type `narrow` is one of type `wide`: floats, integers, or integers in floats."""
     if narrow == wide:
         return True
+    if isinstance(narrow, IntegerType) and isinstance(wide, AnyFloat):
+        return narrow.bitwidth <= _INTEGER_BITS.get(wide.bitwidth, 0)
     if isinstance(narrow, AnyFloat) and isinstance(wide, AnyFloat):
         return narrow.bitwidth < wide.bitwidth
     if isinstance(narrow, IntegerType) and isinstance(wide, IntegerType):

@@ -17,8 +17,8 @@ from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, accumulator
 from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_names, window_axes
 
 
-@converts(graph.MatMulOp)
-def _matmul(op: graph.MatMulOp, conversion: Conversion) -> None:
+@converts(graph.MatMulOp, graph.IntegerMatMulOp)
+def _matmul(op: graph.MatMulOp | graph.IntegerMatMulOp, conversion: Conversion) -> None:
     left, right, result = map(shape_of, (op.lhs, op.rhs, op.result))
     rows, columns = ("m",)[: len(left) - 1], ("n",)[: len(right) - 1]  # a vector has none
     batch = tuple(f"b{i}" for i in range(len(result) - len(rows) - len(columns)))
@@ -63,8 +63,8 @@ def epilogue(launch: Launch, space: Space, total: SSAValue, bias: Operand | None
     return launch.map(space, addends, Operand(total, space.identity()), body) if addends else total
 
 
-@converts(graph.ConvOp)
-def _conv(op: graph.ConvOp, conversion: Conversion) -> None:
+@converts(graph.ConvOp, graph.IntegerConvOp)
+def _conv(op: graph.ConvOp | graph.IntegerConvOp, conversion: Conversion) -> None:
     """With groups the channel dimensions are split into (group, channel of the group).
 
     An out map has one dimension per axis, so then the destination has an axis more, and a reshape merges it after the
@@ -89,15 +89,21 @@ def _conv(op: graph.ConvOp, conversion: Conversion) -> None:
 
     shape = [size for name, size in space.bounds.items() if name != "ic" and name not in kernel_dims]
     launch = conversion.launch(op, [TensorType(element_of(op.result), shape)])
-    x = padded_read(space, launch.use(op.input, "input"), ["n", channel, *window_axes(space, op.window)], 0)
+    axes = ["n", channel, *window_axes(space, op.window)]
+    x = padded_read(space, launch.use(op.input, "input"), axes, _padding(op))
     weight = Operand(launch.use(op.weight, "weight"), space.access(feature, within, *kernel_dims))
     total = sum_of_products(launch, space, x, weight)
     out_space = outer(space, launch)
     bias = None
-    if op.bias is not None:
+    if isinstance(op, graph.ConvOp) and op.bias is not None:
         row = LinearExpr(feature.coefficients[: len(out_space.bounds)])
         bias = Operand(launch.use(op.bias, "bias"), out_space.access(row))
     finish_reshaped(op, conversion, launch, epilogue(launch, out_space, total, bias))
+
+
+def _padding(op: graph.ConvOp | graph.IntegerConvOp) -> int:
+    """What a convolution reads outside of its input."""
+    return op.padding if isinstance(op, graph.IntegerConvOp) else 0
 
 
 def finish_reshaped(op: GraphOp, conversion: Conversion, launch: Launch, total: SSAValue) -> None:

@@ -212,24 +212,23 @@ def _emit_product(emitter: Emitter, op: kernel.StructuredOp, elements: dict[int,
     """`acc + a * b`, computed in the element type of the out."""
     lhs, rhs, acc = elements[0], elements[1], elements[2]
     if isinstance(acc.type, AnyFloat):
-        lhs, rhs = (_extended(emitter, value, acc.type, arith.ExtFOp) for value in (lhs, rhs))
+        lhs, rhs = (_extended(emitter, value, acc.type) for value in (lhs, rhs))
         product = emitter.add(arith.MulfOp(lhs, rhs)).result
         total = emitter.add(arith.AddfOp(acc, product)).result
     else:
-        lhs, rhs = (_extended(emitter, value, acc.type, arith.ExtSIOp) for value in (lhs, rhs))
+        lhs, rhs = (_extended(emitter, value, acc.type) for value in (lhs, rhs))
         product = emitter.add(arith.MuliOp(lhs, rhs)).result
         total = emitter.add(arith.AddiOp(acc, product)).result
     emitter.add(YieldOp(total))
 
 
-def _extended(
-    emitter: Emitter,
-    value: SSAValue,
-    type: Attribute,
-    extension: type[arith.ExtFOp] | type[arith.ExtSIOp],
-) -> SSAValue:
+def _extended(emitter: Emitter, value: SSAValue, type: Attribute) -> SSAValue:
+    """A number in a wider type, integers as signed ones."""
     if value.type == type:
         return value
+    extension = arith.ExtFOp
+    if not isinstance(value.type, AnyFloat):
+        extension = arith.SIToFPOp if isinstance(type, AnyFloat) else arith.ExtSIOp
     return emitter.add(extension.create(operands=[value], result_types=[type])).results[0]
 
 

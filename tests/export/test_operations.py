@@ -33,6 +33,8 @@ GRID = RNG.uniform(-1.5, 1.5, (1, 3, 5, 2)).astype(np.float32)
 SPECIAL = np.array([[0.0, -0.0, 1.5], [np.inf, -np.inf, np.nan]], np.float32)
 IMAGE = RNG.standard_normal((1, 4, 7, 6)).astype(np.float32)
 SIGNED, UNSIGNED = (np.int8, np.int16, np.int32, np.int64), (np.uint8, np.uint16, np.uint32, np.uint64)
+BYTES = RNG.integers(-128, 128, (1, 4, 7, 6)).astype(np.int8)
+WEIGHTS = RNG.integers(-128, 128, (6, 4, 3, 2)).astype(np.int8)
 BOXES = np.array([[[0, 0, 1, 1], [1, 1.1, 0, 0.1], [0, 3, 1, 4], [0, 0.6, 1, 1.6]]], np.float32)
 SCORES = np.array([[[0.9, 0.75, 0.6, 0.95], [0.3, 0.3, 0.7, -1.0]]], np.float32)
 BOOLS = (np.array([True, False, True, False]), np.array([True, True, False, False]))
@@ -138,6 +140,10 @@ CASES = [
     case(graph.NonMaxSuppressionOp, BOXES, SCORES, np.array(9), np.float32(0.5), most=1, center=True),
     case(graph.RequireEqualOp, np.array(3), np.array(3)),
     case(graph.DetOp, IMAGE[..., :6, :]),
+    *(case(graph.IntegerMatMulOp, ints(dtype, 100, -128).reshape(1, 2), ints(np.int8, 127, 2, -128, 9).reshape(2, 2))
+      for dtype in (np.int8, np.int16)),
+    case(graph.IntegerConvOp, BYTES, WEIGHTS, pads=[1, 1, 1, 1], pad_value=-128),
+    case(graph.IntegerConvOp, BYTES.astype(np.int16), WEIGHTS[:, :2], strides=[2, 1], pads=[1, 0, 0, 1], group=2),
     case(graph.ReshapeOp, X, shape=[3, 1, 2]),
     case(graph.ReshapeOp, X[:0], shape=[3, 0]),
     case(graph.ReshapeOp, X[:1, :1], shape=[]),

@@ -20,20 +20,22 @@ def matmul(op: graph.MatMulOp, x: Array, y: Array) -> Array:
 @evaluates(graph.ConvOp)
 def conv(op: graph.ConvOp, x: Array, weight: Array, *bias: Array) -> Array:
     wide, w, *b = widen(op, x, weight, *bias)
+    return grouped_convolution(wide, w, b, op.window, op.groups).astype(x.dtype, copy=False)
+
+
+def grouped_convolution(
+    x: Array, weight: Array, bias: Sequence[Array], window: graph.Window, groups: int, pad_value: float = 0
+) -> Array:
+    """The convolution in the one type of all operands; `bias` holds one or none."""
     spatial = x.ndim - 2
-    window = op.window
-    windows = windows_of(wide, window, window.positions(x.shape[2:]), 0)
+    windows = windows_of(x, window, window.positions(x.shape[2:]), pad_value)
     over = ([1, *range(2 + spatial, 2 + 2 * spatial)], [1, *range(2, 2 + spatial)])
-    groups = [
-        np.tensordot(part, kernel, axes=over)
-        for part, kernel in zip(
-            np.split(windows, op.groups, axis=1), np.split(w, op.groups, axis=0), strict=True
-        )
-    ]
-    y = np.moveaxis(np.concatenate(groups, axis=-1), -1, 1)
-    if b:
-        y = y + b[0].reshape(-1, *[1] * spatial)
-    return y.astype(x.dtype, copy=False)
+    parts = zip(np.split(windows, groups, axis=1), np.split(weight, groups, axis=0), strict=True)
+    sums = np.concatenate([np.tensordot(part, kernel, axes=over) for part, kernel in parts], axis=-1)
+    y = np.moveaxis(sums, -1, 1)
+    for addend in bias:
+        y = y + addend.reshape(-1, *[1] * spatial)
+    return y
 
 
 @evaluates(graph.MaxPoolOp)

@@ -275,17 +275,17 @@ func.func @main(%x: tensor<4xf32>, %e: tensor<f16>) {
 
 // -----
 
-func.func @main(%x: tensor<4xi8>, %e: tensor<f32>) {
-  // expected-error @below {{a contract of i8 and i8 can't accumulate in f32}}
-  %y = kernel.contract bounds [k = 4] ins(%x[k], %x[k] : tensor<4xi8>, tensor<4xi8>) outs(%e[] : tensor<f32>)
+func.func @main(%x: tensor<4xi32>, %e: tensor<f32>) {
+  // expected-error @below {{a contract of i32 and i32 can't accumulate in f32}}
+  %y = kernel.contract bounds [k = 4] ins(%x[k], %x[k] : tensor<4xi32>, tensor<4xi32>) outs(%e[] : tensor<f32>)
   func.return
 }
 
 // -----
 
-func.func @main(%x: tensor<4xi8>, %w: tensor<4xi16>, %e: tensor<i32>) {
-  // expected-error @below {{a contract of i8 and i16 can't accumulate in i32}}
-  %y = kernel.contract bounds [k = 4] ins(%x[k], %w[k] : tensor<4xi8>, tensor<4xi16>) outs(%e[] : tensor<i32>)
+func.func @main(%x: tensor<4xi8>, %w: tensor<4xf16>, %e: tensor<i32>) {
+  // expected-error @below {{a contract of i8 and f16 can't accumulate in i32}}
+  %y = kernel.contract bounds [k = 4] ins(%x[k], %w[k] : tensor<4xi8>, tensor<4xf16>) outs(%e[] : tensor<i32>)
   func.return
 }
 
