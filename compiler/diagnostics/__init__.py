@@ -14,7 +14,14 @@ from mlopt.diagnostics.errors import (
 )
 from mlopt.diagnostics.expected import ExpectedDiagnostics
 from mlopt.diagnostics.printing import format_diagnostic, one_line, print_diagnostic
-from mlopt.diagnostics.remark import REMARK_KINDS, Remark, RemarkKind, select_remarks
+from mlopt.diagnostics.remark import (
+    REMARK_KINDS,
+    Remark,
+    RemarkKind,
+    RemarkValue,
+    remark_record,
+    select_remarks,
+)
 from mlopt.diagnostics.suggestions import did_you_mean, nearest
 
 __all__ = [
@@ -29,6 +36,7 @@ __all__ = [
     "Place",
     "Remark",
     "RemarkKind",
+    "RemarkValue",
     "RunError",
     "Severity",
     "UnsupportedError",
@@ -39,5 +47,6 @@ __all__ = [
     "nearest",
     "one_line",
     "print_diagnostic",
+    "remark_record",
     "select_remarks",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,8 +12,9 @@ from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from mlopt.diagnostics import Diagnostic, Remark, RemarkKind, Severity
+from mlopt.diagnostics import Diagnostic, Remark, RemarkKind, RemarkValue, Severity
 from mlopt.ir.locations import place_of, place_of_op
+from mlopt.ir.rewrite_scope import current_scope
 from mlopt.weights import WeightStore
 
 Evaluator = Callable[[Operation, Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -54,12 +55,14 @@ class CompilerContext(Context):
     """xDSL's context plus what one compilation shares between its passes.
 
     `statistics` counts by (pass name, statistic); `remarks` collects what passes did and did not do,
-    `warnings` what a user must know even without asking.
+    `warnings` what a user must know even without asking. `disabled_patterns` are switched off in all passes (`NAME`) or
+    in one (`PASS:NAME`).
     """
 
     weights: WeightStore = field(default_factory=WeightStore)
     evaluator: Evaluator | None = None
     target: Target | None = None
+    disabled_patterns: frozenset[str] = frozenset()
     statistics: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     remarks: list[Remark] = field(default_factory=list[Remark])
     warnings: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -75,13 +78,27 @@ class CompilerContext(Context):
         message: str,
         where: Operation | Attribute,
         notes: Sequence[Diagnostic] = (),
+        *,
+        pattern: str | None = None,
+        args: Mapping[str, RemarkValue] | None = None,
     ) -> None:
         """Report what a pass did (`passed`), why it did not (`missed`), or a figure (`analysis`).
 
         `where` is the operation or the location that it is about, such as `remark("cse", "passed", "...", op)`.
+        `pattern` is by default the one at work; `args` are the facts of the message, for programs that read remarks,
+        to which the kind of the operation is added.
         """
         place = place_of_op(where) if isinstance(where, Operation) else place_of(where)
-        self.remarks.append(Remark(pass_name, kind, message, place, tuple(notes)))
+        scope = current_scope()
+        if scope is not None and kind == "passed":
+            scope.passed += 1
+        if scope is not None and pattern is None and scope.pass_name == pass_name:
+            pattern = scope.current or (scope.last if kind == "passed" else None)
+        facts: dict[str, RemarkValue] = {"op": where.name} if isinstance(where, Operation) else {}
+        facts |= args or {}
+        self.remarks.append(
+            Remark(pass_name, kind, message, place, tuple(notes), pattern, tuple(facts.items()))
+        )
 
     def warn(self, message: str, op: Operation) -> None:
         """Report what a user must know, at the place of an operation."""

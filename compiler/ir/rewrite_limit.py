@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 
 from mlopt.diagnostics import Place
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.rewrite_scope import current_scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,27 @@ def limited_rewrites(limit: int | None) -> Generator[RewriteLimit]:
         _LIMIT.reset(token)
 
 
-def may_rewrite(pattern: str, op: Operation) -> bool:
-    """For passes without patterns: whether the rewrite of `op` they are about to do may be done; it is numbered."""
-    counter = _LIMIT.get()
-    if counter is None:
-        return True
-    if counter.reached:
+def may_rewrite(pattern: str, op: Operation, *, certain: bool = True) -> bool:
+    """For passes without patterns: whether the rewrite of `op` they are about to do may be done.
+
+    Not if the limit is reached, or if `pattern` is switched off. It is numbered and counted; one that is not `certain`
+    to change anything is counted by `rewrote` when it has.
+    """
+    scope = current_scope()
+    if scope is not None and not scope.allows(pattern):
         return False
-    counter.record(pattern, op, place_of_op(op))
+    counter = _LIMIT.get()
+    if counter is not None:
+        if counter.reached:
+            return False
+        counter.record(pattern, op, place_of_op(op))
+    if certain and scope is not None:
+        scope.record(pattern)
     return True
+
+
+def rewrote(pattern: str) -> None:
+    """Count a rewrite that `may_rewrite` allowed, and that was not certain to change anything."""
+    scope = current_scope()
+    if scope is not None:
+        scope.record(pattern)

@@ -4,16 +4,24 @@ xDSL's own driver has no limit, prints the whole module when a pattern raises, a
 location. This one gives each operation that a pattern inserts, and that has no location, the location of what the
 pattern replaced.
 
+Patterns are looked up by the kind of the operation: one is only tried on what it can match (`root_kinds`), so that a
+pattern costs nothing where nothing like it stands.
+
 Rewrites can be numbered and stopped at a number (`limited_rewrites`), to find the one that is to blame for a fault.
+Inside a run of a pass (`rewriting`) they are counted by pattern, patterns that are switched off are not tried, and a
+rewrite that says nothing itself is reported by a remark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from inspect import getclosurevars
+from typing import Any, get_args
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import UnknownLoc
+from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.folder import Folder
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriterListener, RewritePattern
@@ -22,10 +30,20 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.worklist import Worklist
 
 from mlopt.diagnostics import PassFailure, Place
+from mlopt.ir.context import CompilerContext
 from mlopt.ir.effects import is_dead
-from mlopt.ir.locations import fuse_locations, place_of_op
+from mlopt.ir.locations import fuse_locations, place_of, place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.ir.rewrite_limit import current_limit
+from mlopt.ir.rewrite_scope import RewriteScope, current_scope, is_enabled
+
+FOLD = "fold"
+ERASE_DEAD = "erase-dead"
+DRIVER_REWRITES = {
+    FOLD: "An operation is replaced by what its own folder says.",
+    ERASE_DEAD: "What nothing uses is erased.",
+}
+"""What the driver does itself, by the names that it is counted and switched off by."""
 
 MAX_REWRITES = 10_000_000
 """A bound that only a rewrite that never ends can reach."""
@@ -63,19 +81,80 @@ def rewrite_greedily(
     return _Driver(op, patterns, ctx, max_rewrites, dce=dce, fold=fold).run()
 
 
+def pattern_name(pattern: RewritePattern | type[RewritePattern]) -> str:
+    """What a pattern is counted and switched off by: the name of its class."""
+    kind = pattern if isinstance(pattern, type) else type(pattern)
+    return kind.__name__.lstrip("_")
+
+
+def pattern_summary(kind: type[RewritePattern]) -> str:
+    """The first line of a pattern's own docstring; empty if it has none."""
+    text = kind.__dict__.get("__doc__") or ""
+    return (
+        "" if text.startswith(f"{kind.__name__}(") else text.strip().partition("\n")[0]
+    )  # a dataclass's signature
+
+
+@cache
+def root_kinds(kind: type[RewritePattern]) -> tuple[type[Operation], ...]:
+    """The kinds of operations that patterns of a class can match; any if that is not known.
+
+    A class says so in `roots`, or by the annotation that xDSL's `op_type_rewrite_pattern` reads.
+    """
+    roots: Any = getattr(kind, "roots", None)
+    if roots is None:
+        # The decorator keeps what it tests for in its closure, and nowhere else.
+        roots = getclosurevars(kind.match_and_rewrite).nonlocals.get("expected_type")
+        if roots is None:
+            return (Operation,)
+        roots = get_args(roots) or (roots,)
+    return tuple(roots)
+
+
+def may_match(pattern: RewritePattern, kind: type[Operation]) -> bool:
+    """Whether a pattern is on, and can match operations of a kind."""
+    if isinstance(pattern, PatternSet):
+        return bool(pattern.candidates(kind))
+    return issubclass(kind, root_kinds(type(pattern))) and is_enabled(pattern_name(pattern))
+
+
 class PatternSet(RewritePattern):
-    """Patterns of which the first that does something is applied; `applied` tells which that was the last time."""
+    """Patterns of which the first that does something is applied; `applied` tells which that was the last time.
+
+    It is made for one run of a pass: which of the patterns are on is looked up once for each kind of operation.
+    """
 
     def __init__(self, patterns: Sequence[RewritePattern]):
         self.patterns = tuple(patterns)
         self.applied: RewritePattern | None = None
+        self._candidates: dict[type[Operation], tuple[RewritePattern, ...]] = {}
+
+    def patterns_of(self, kind: type[Operation]) -> Sequence[RewritePattern]:
+        """The patterns for a kind of operation, in order; subclasses may have others for each."""
+        return self.patterns
+
+    def candidates(self, kind: type[Operation]) -> tuple[RewritePattern, ...]:
+        """Those of them that are on and can match it."""
+        found = self._candidates.get(kind)
+        if found is None:
+            found = tuple(pattern for pattern in self.patterns_of(kind) if may_match(pattern, kind))
+            self._candidates[kind] = found
+        return found
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        for pattern in self.patterns:
-            pattern.match_and_rewrite(op, rewriter)
+        for pattern in self.candidates(type(op)):
+            _try(pattern, op, rewriter)
             if rewriter.has_done_action:
                 self.applied = pattern
                 return
+
+
+def _try(pattern: RewritePattern, op: Operation, rewriter: PatternRewriter) -> None:
+    """Apply a pattern if it matches; remarks it makes name it."""
+    scope = current_scope()
+    if scope is not None and not isinstance(pattern, PatternSet):
+        scope.current = pattern_name(pattern)
+    pattern.match_and_rewrite(op, rewriter)
 
 
 @dataclass
@@ -85,6 +164,51 @@ class _Match:
     op: Operation
     inserted: list[Operation] = field(default_factory=list[Operation])
     erased: list[Operation] = field(default_factory=list[Operation])
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where an operation stood before it was rewritten, and how many remarks there were."""
+
+    location: LocationAttr
+    parent: Operation | None
+    passed: int
+
+    @classmethod
+    def of(cls, op: Operation, scope: RewriteScope | None) -> _Start:
+        return cls(op.location, op.parent_op(), 0 if scope is None else scope.passed)
+
+    @property
+    def where(self) -> Operation | LocationAttr:
+        """What says where it stood: its location, or the operation around it if it has none."""
+        return self.location if self.parent is None or place_of(self.location) != Place() else self.parent
+
+    @property
+    def place(self) -> Place:
+        where = self.where
+        return place_of_op(where) if isinstance(where, Operation) else place_of(where)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handlers:
+    """What may happen to operations of one kind."""
+
+    folds: bool
+    patterns: tuple[RewritePattern, ...]
+
+    @property
+    def any(self) -> bool:
+        return self.folds or bool(self.patterns)
+
+
+def _sentence(pattern: RewritePattern | str, op: Operation) -> str:
+    """The remark on a rewrite that says nothing itself."""
+    if pattern == ERASE_DEAD:
+        return f"erased '{op.name}': nothing uses it"
+    if isinstance(pattern, str):
+        return f"folded '{op.name}'"
+    summary = pattern_summary(type(pattern))
+    return f"rewrote '{op.name}' by {pattern_name(pattern)}{f': {summary}' if summary else ''}"
 
 
 class _Driver:
@@ -100,17 +224,22 @@ class _Driver:
     ):
         self.root = root
         self.patterns = patterns
-        self.dce = dce
-        self.folder = Folder(ctx) if fold and ctx is not None else None
+        self.ctx = ctx
+        self.dce = dce and is_enabled(ERASE_DEAD)
+        self.folder = Folder(ctx) if fold and ctx is not None and is_enabled(FOLD) else None
         self.max_rewrites = max_rewrites
         self.rewrites = 0
         self.limit = current_limit()
+        self.scope = current_scope()
         self.worklist: Worklist[Operation] = Worklist()
+        self.released: set[Operation] = set()
+        """What a rewrite took a use from: if it is dead, that is a consequence, and needs no remark."""
         self.match: _Match | None = None
+        self.handlers: dict[type[Operation], _Handlers] = {}
         self.listener = PatternRewriterListener(
             operation_insertion_handler=[self._inserted],
             operation_removal_handler=[self._removed],
-            operation_modification_handler=[self.worklist.push],
+            operation_modification_handler=[self._push],
             operation_replacement_handler=[self._replaced],
         )
 
@@ -127,7 +256,7 @@ class _Driver:
         """Visit every operation once, and again those near a change; False if the limit was reached."""
         for region in self.root.regions:
             for op in region.walk(reverse=True, region_first=True):
-                self.worklist.push(op)
+                self._push(op)
         while self.worklist:
             op = self.worklist.pop()
             if op is self.root:
@@ -141,47 +270,79 @@ class _Driver:
                 return False
         return True
 
+    def _push(self, op: Operation) -> None:
+        """Visit an operation later, if there is anything that may happen to it."""
+        if self.dce or self._handlers(type(op)).any:
+            self.worklist.push(op)
+
+    def _handlers(self, kind: type[Operation]) -> _Handlers:
+        found = self.handlers.get(kind)
+        if found is None:
+            folds = (
+                self.folder is not None
+                and kind.has_trait(HasFolder)
+                and not kind.has_trait(ConstantLike, value_if_unregistered=True)
+            )
+            found = _Handlers(folds, tuple(p for p in self.patterns if may_match(p, kind)))
+            self.handlers[kind] = found
+        return found
+
     def _visit(self, op: Operation) -> bool:
         """Rewrite one operation if something applies; returns whether it did."""
-        rewriter = PatternRewriter(op)
-        rewriter.extend_from_listener(self.listener)
-        place = None if self.limit is None else place_of_op(op)
         if self.dce and is_dead(op):
+            start = _Start.of(op, self.scope)
+            rewriter = self._rewriter(op)
             rewriter.erase(op)
-            self._done("dce", op, place)
+            self._done(ERASE_DEAD, op, start)
             return True
+        handlers = self._handlers(type(op))
+        if not handlers.any:
+            return False
+        start = _Start.of(op, self.scope)
+        rewriter = self._rewriter(op)
         self.match = _Match(op)
         try:
-            if self._fold(op, rewriter):
-                self._done("fold", op, place)
+            if handlers.folds and self._fold(op, rewriter):
+                self._done(FOLD, op, start)
                 return True
-            for pattern in self.patterns:
-                pattern.match_and_rewrite(op, rewriter)
+            for pattern in handlers.patterns:
+                _try(pattern, op, rewriter)
                 if rewriter.has_done_action:
-                    self._done(pattern, op, place)
+                    self._done(pattern, op, start)
                     return True
         except DiagnosticException as error:
             raise PassFailure(str(error), place=place_of_op(op)) from error
         finally:
             _locate(self.match)
             self.match = None
+            if self.scope is not None:
+                self.scope.current = None
         return False
 
-    def _done(self, pattern: RewritePattern | str, op: Operation, place: Place | None) -> None:
-        """Number a rewrite, if they are numbered."""
-        if self.limit is None or place is None:
-            return
+    def _rewriter(self, op: Operation) -> PatternRewriter:
+        rewriter = PatternRewriter(op)
+        rewriter.extend_from_listener(self.listener)
+        return rewriter
+
+    def _done(self, pattern: RewritePattern | str, op: Operation, start: _Start) -> None:
+        """Number and count a rewrite, and report it if it has not reported itself."""
         while isinstance(pattern, PatternSet) and pattern.applied is not None:
             pattern = pattern.applied
-        self.limit.record(pattern if isinstance(pattern, str) else type(pattern).__name__, op, place)
+        name = pattern if isinstance(pattern, str) else pattern_name(pattern)
+        if self.limit is not None:
+            self.limit.record(name, op, start.place)
+        scope = self.scope
+        if scope is None:
+            return
+        scope.record(name)
+        is_consequence = name == ERASE_DEAD and op in self.released
+        if scope.passed == start.passed and not is_consequence and isinstance(self.ctx, CompilerContext):
+            scope.current = name
+            self.ctx.remark(scope.pass_name, "passed", _sentence(pattern, op), start.where)
+            scope.current = None
 
     def _fold(self, op: Operation, rewriter: PatternRewriter) -> bool:
-        if (
-            self.folder is None
-            or not op.has_trait(HasFolder)
-            or op.has_trait(ConstantLike, value_if_unregistered=True)
-        ):
-            return False
+        assert self.folder is not None
         folded = self.folder.try_fold(op)
         if folded is None:
             return False
@@ -193,21 +354,22 @@ class _Driver:
         if self.match is not None:
             self.match.inserted.append(op)
         for nested in op.walk(reverse=True, region_first=True):
-            self.worklist.push(nested)
+            self._push(nested)
 
     def _removed(self, op: Operation) -> None:
         if self.match is not None:
             self.match.erased.append(op)
         for operand in op.operands:
             if isinstance(operand, OpResult):
-                self.worklist.push(operand.op)
+                self.released.add(operand.op)
+                self._push(operand.op)
         for nested in op.walk():
             self.worklist.remove(nested)
 
     def _replaced(self, op: Operation, new_results: Sequence[SSAValue | None]) -> None:
         for old, new in zip(op.results, new_results, strict=True):
             for use in old.uses:
-                self.worklist.push(use.operation)
+                self._push(use.operation)
             if new is not None:
                 copy_name(old, new)
 

@@ -1,6 +1,6 @@
 """Pipelines of passes: the base class of a pass, MLIR's pipeline grammar, the manager, dumps and reports."""
 
-from mlopt.passmanager.base import Condition, Pass
+from mlopt.passmanager.base import Condition, Pass, run_pass
 from mlopt.passmanager.conditions import no_ops_of
 from mlopt.passmanager.instrumentation import Instrumentation, IRPrinting
 from mlopt.passmanager.manager import PassManager, PassResult
@@ -23,4 +23,5 @@ __all__ = [
     "parse_options",
     "parse_pipeline",
     "pass_options",
+    "run_pass",
 ]

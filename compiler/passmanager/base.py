@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 
 from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.rewrite_scope import RewriteScope, rewriting
 
 Condition = Callable[[Operation], MloptError | None]
 """A check of the IR before (`requires`) or after (`ensures`) a pass; returns the error, or None when it holds."""
@@ -25,15 +26,17 @@ class Pass(ModulePass):
 
     Subclasses are frozen dataclasses; their fields are the pass's options. `anchor` names the operation a pass runs
     on (`None`: any). `run` rewrites that operation and returns whether anything changed. A pass that leaves nothing
-    for a second run of its own to change says that it is `idempotent`: a fixpoint then spares that run. A pass that
-    approximates by intent says in `validation_tolerance` by how much of the largest number of an output its results
-    may differ.
+    for a second run of its own to change says that it is `idempotent`: a fixpoint then spares that run. `rewrites` are
+    the names of what it does without patterns (those it gives `may_rewrite`), each with a sentence; pattern classes in
+    its module are found without. A pass that approximates by intent says in `validation_tolerance` by how much of the
+    largest number of an output its results may differ.
     """
 
     anchor: ClassVar[str | None] = "builtin.module"
     requires: ClassVar[tuple[Condition, ...]] = ()
     ensures: ClassVar[tuple[Condition, ...]] = ()
     idempotent: ClassVar[bool] = False
+    rewrites: ClassVar[Mapping[str, str]] = {}
     validation_tolerance: ClassVar[float | None] = None
 
     @abstractmethod
@@ -44,4 +47,10 @@ class Pass(ModulePass):
         """xDSL's entry point, so that a pass can be used with xDSL's own tools."""
         if not isinstance(ctx, CompilerContext):
             raise PassFailure(f"pass '{self.name}' needs a CompilerContext")
-        self.run(ctx, op)
+        run_pass(self, ctx, op)
+
+
+def run_pass(pass_: Pass, ctx: CompilerContext, op: Operation) -> tuple[bool, RewriteScope]:
+    """Run a pass as its context says, which may switch patterns off: whether anything changed, and what it rewrote."""
+    with rewriting(pass_.name, ctx.disabled_patterns) as scope:
+        return pass_.run(ctx, op), scope

@@ -16,7 +16,7 @@ from mlopt.diagnostics import Diagnostic, MloptError, PassFailure, PipelineError
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.verifier import first_sentence, verify_op
-from mlopt.passmanager.base import Condition, Pass
+from mlopt.passmanager.base import Condition, Pass, run_pass
 from mlopt.passmanager.instrumentation import Instrumentation, title
 from mlopt.passmanager.pipeline import ANY, FIXPOINT, Element, Fixpoint, Pipeline, passes_on_anchor
 
@@ -26,7 +26,8 @@ class PassResult:
     """What one pass of a pipeline did, over all operations it ran on.
 
     `seconds` includes verification. `path` holds the anchors of the pipelines and fixpoints around it. `statistics`
-    are the counts it added, by name. `runs` is how often it ran: in a fixpoint, once in each round with work for it.
+    are the counts it added, by name, `patterns` how often each of its patterns was applied. `runs` is how often it ran:
+    in a fixpoint, once in each round with work for it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class PassResult:
     title: str = ""
     path: tuple[str, ...] = ()
     runs: int = 0
+    patterns: Counter[str] = field(default_factory=Counter[str])
 
 
 @dataclass
@@ -158,7 +160,7 @@ class PassManager:
         start = time.perf_counter()
         try:
             _check(pass_, pass_.requires, op, "requires")
-            changed = _apply(pass_, self.ctx, op)
+            changed, patterns = _apply(pass_, self.ctx, op)
             if changed and self.verify_each:
                 _verify(pass_, op)
             _check(pass_, pass_.ensures, op, "ensures")
@@ -174,6 +176,7 @@ class PassManager:
         result.changed |= changed
         self._note(pass_, op, progress, changed, undone=claimed and not changed)
         if (pass_, op) not in progress.undone:
+            result.patterns += patterns
             self._forget_old_misses(pass_, op, progress, remarks_before)
         for (name, statistic), count in self.ctx.statistics.items():
             added = count - before[name, statistic]
@@ -239,9 +242,10 @@ def _runs_on(pipeline: Pipeline, op: Operation) -> bool:
     return op.has_trait(IsolatedFromAbove) and all(anchor in (None, op.name) for anchor in anchors)
 
 
-def _apply(pass_: Pass, ctx: CompilerContext, op: Operation) -> bool:
+def _apply(pass_: Pass, ctx: CompilerContext, op: Operation) -> tuple[bool, Counter[str]]:
+    """Whether the pass changed anything, and how often each pattern was applied."""
     try:
-        return pass_.run(ctx, op)
+        changed, scope = run_pass(pass_, ctx, op)
     except MloptError:
         raise
     except DiagnosticException as error:
@@ -255,6 +259,7 @@ def _apply(pass_: Pass, ctx: CompilerContext, op: Operation) -> bool:
     except Exception as error:
         error.add_note(f"while running pass '{pass_.name}' on '{op.name}' at {place_of_op(op)}")
         raise
+    return changed, scope.counts
 
 
 def _verify(pass_: Pass, op: Operation) -> None:

@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from mlopt.compilation import is_planned
 from mlopt.diagnostics import MloptError
 from mlopt.ir.context import CompilerContext
-from mlopt.passmanager.base import Pass
+from mlopt.passmanager.base import Pass, run_pass
 from mlopt.validation.comparing import Difference, Verdict, compare_outputs
 from mlopt.validation.evaluation import Array, Evaluator
 
@@ -52,7 +52,7 @@ def at_path(root: Operation, path: Path) -> Operation:
 def run_quietly(suspect: Suspect, module: ModuleOp) -> None:
     """Run the pass on a module; what it reports is forgotten."""
     with forgotten_reports(suspect.ctx):
-        suspect.pass_.run(suspect.ctx, at_path(module, suspect.path))
+        run_pass(suspect.pass_, suspect.ctx, at_path(module, suspect.path))
 
 
 @contextmanager

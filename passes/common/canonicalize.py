@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.ir import Operation
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait
 
 from mlopt.ir.context import CompilerContext
-from mlopt.ir.rewriting import PatternSet, rewrite_greedily
+from mlopt.ir.rewriting import DRIVER_REWRITES, PatternSet, rewrite_greedily
 from mlopt.passmanager.base import Pass
 
 
@@ -23,6 +25,7 @@ class CanonicalizerPass(Pass):
     name = "canonicalize"
     anchor = None
     idempotent = True
+    rewrites: ClassVar[Mapping[str, str]] = DRIVER_REWRITES
 
     max_rewrites: int = 10_000_000
 
@@ -41,22 +44,15 @@ class _OwnPatterns(PatternSet):
 
     def __init__(self) -> None:
         super().__init__(())
-        self._own: dict[type[Operation], PatternSet | None] = {}
 
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        op_type = type(op)
-        if op_type not in self._own:
-            self._own[op_type] = self._collect(op)
-        patterns = self._own[op_type]
-        if patterns is not None:
-            patterns.match_and_rewrite(op, rewriter)
-            self.applied = patterns
+    def patterns_of(self, kind: type[Operation]) -> Sequence[RewritePattern]:
+        return own_patterns(kind)
 
-    @staticmethod
-    def _collect(op: Operation) -> PatternSet | None:
-        patterns: list[RewritePattern] = [
-            pattern
-            for trait in op.get_traits_of_type(HasCanonicalizationPatternsTrait)
-            for pattern in trait.get_patterns(type(op))
-        ]
-        return PatternSet(patterns) if patterns else None
+
+def own_patterns(kind: type[Operation]) -> list[RewritePattern]:
+    """The canonicalization patterns that operations of a kind declare."""
+    return [
+        pattern
+        for trait in kind.get_traits_of_type(HasCanonicalizationPatternsTrait)
+        for pattern in trait.get_patterns(kind)
+    ]

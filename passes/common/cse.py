@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from xdsl.dialects.builtin import LocationAttr, UnregisteredOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 
+from mlopt.diagnostics import Diagnostic, Severity
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dominance import dominator_children
 from mlopt.ir.effects import effects_of
-from mlopt.ir.locations import fuse_locations
+from mlopt.ir.locations import fuse_locations, place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passmanager.base import Pass
@@ -31,9 +33,12 @@ class CSEPass(Pass):
     name = "cse"
     anchor = None
     idempotent = True
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "merge-equal": "An operation is replaced by an equal one before it."
+    }
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
-        driver = _Driver()
+        driver = _Driver(ctx)
         for region in op.regions:
             driver.run(region)
         ctx.count(self.name, "ops-merged", driver.merged)
@@ -57,7 +62,8 @@ class _Scope:
 
 
 class _Driver:
-    def __init__(self) -> None:
+    def __init__(self, ctx: CompilerContext) -> None:
+        self.ctx = ctx
         self.merged = 0
 
     def run(self, region: Region) -> None:
@@ -97,12 +103,18 @@ class _Driver:
                 continue
             if not may_rewrite("merge-equal", op):
                 continue
+            self._remark(op, existing)
             _replace(op, existing)
             same.setdefault(existing, []).append(op.location)
             block.erase_op(op)
             self.merged += 1
         for existing, locations in same.items():
             existing.location = fuse_locations([existing.location, *locations])
+
+    def _remark(self, op: Operation, existing: Operation) -> None:
+        first = Diagnostic(Severity.NOTE, "this one", place_of_op(existing))
+        notes = () if first.place == place_of_op(op) else (first,)
+        self.ctx.remark(CSEPass.name, "passed", f"merged '{op.name}' into an equal one", op, notes)
 
 
 def _replace(op: Operation, existing: Operation) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import ClassVar
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -54,6 +55,9 @@ class EliminateTransposesPass(Pass):
     """
 
     name = "eliminate-transposes"
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "reorder-region": "Operations that hang together run in the order of dimensions with the fewest transposes."
+    }
 
     regions: bool = True
     """Whether operations are put into another order (2.)."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -49,6 +50,10 @@ class FoldConstantsPass(Pass):
     """
 
     name = "fold-constants"
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "fold-constants": "An operation of constants is replaced by its value.",
+        "simplify-gather": "A gather with constant indices that form a grid becomes a slice and a reshape.",
+    }
 
     max_growth: int = 4
 
@@ -146,6 +151,7 @@ class _Folder:
         ]
         for constant in constants:
             self.known[constant.result] = constant_array(constant.value, self.ctx.weights)
+        self._report(op, f"folded '{op.name}': it depends on constants only")
         self._swap(op, constants, [constant.result for constant in constants])
         self.ctx.count(self.pass_name, "ops-folded")
         return True
@@ -155,9 +161,13 @@ class _Folder:
         new_ops = [] if indices is None else simplify_gather(op, indices)
         if not new_ops or not may_rewrite("simplify-gather", op):
             return False
+        self._report(op, f"'{op.name}' with constant indices became a slice and a reshape")
         self._swap(op, new_ops, [new_ops[-1].results[0]])
         self.ctx.count(self.pass_name, "gathers-simplified")
         return True
+
+    def _report(self, op: graph.GraphOp, what: str) -> None:
+        self.ctx.remark(self.pass_name, "passed", what, op)
 
     def _swap(self, op: Operation, new_ops: Sequence[Operation], values: Sequence[SSAValue]) -> None:
         """Replace `op`, and erase the constants that only it used."""

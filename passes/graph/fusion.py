@@ -20,7 +20,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import fuse_locations, nodes_text
-from mlopt.ir.rewriting import rewrite_greedily
+from mlopt.ir.rewriting import may_match, pattern_name, rewrite_greedily
 from mlopt.passes.graph.constants import constant_value
 
 
@@ -47,12 +47,16 @@ class Miss:
 
 @dataclass
 class Fusion(RewritePattern):
-    """One kind of group. `statistic` counts what was fused, as in `gelus-fused`."""
+    """One kind of group. `statistic` counts what was fused, as in `gelus-fused`.
+
+    `roots` are the kinds of operations that a group may end at; others are not looked at. None: any.
+    """
 
     ctx: CompilerContext
     pass_name: str
 
     statistic: ClassVar[str]
+    roots: ClassVar[tuple[type[Operation], ...] | None] = None
 
     @abstractmethod
     def match(self, op: Operation) -> Group | Miss | None:
@@ -78,16 +82,22 @@ class Fusion(RewritePattern):
         for member in group.ops[1:]:
             rewriter.erase(member)
         self.ctx.count(self.pass_name, self.statistic)
-        self.ctx.remark(self.pass_name, "passed", f"fused {names} into {group.into}", location)
+        facts = {"op": op.name, "into": group.into, "ops": len(group.ops)}
+        self.ctx.remark(self.pass_name, "passed", f"fused {names} into {group.into}", location, args=facts)
 
 
 def fuse(ctx: CompilerContext, root: Operation, fusions: Sequence[Fusion]) -> bool:
     """Fuse every group inside `root`, then report the near misses; returns whether anything changed."""
     changed = rewrite_greedily(root, fusions, ctx=ctx).changed
+    by_kind: dict[type[Operation], list[Fusion]] = {}
     for op in root.walk():
-        for fusion in fusions:
+        kind = type(op)
+        if kind not in by_kind:
+            by_kind[kind] = [fusion for fusion in fusions if may_match(fusion, kind)]
+        for fusion in by_kind[kind]:
             if isinstance(miss := fusion.checked(op), Miss):
-                ctx.remark(fusion.pass_name, "missed", f"not fused: {miss.reason}", op)
+                what = f"not fused: {miss.reason}"
+                ctx.remark(fusion.pass_name, "missed", what, op, pattern=pattern_name(fusion))
     return changed
 
 

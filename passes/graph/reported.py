@@ -30,11 +30,12 @@ class Reported(PatternSet):
         self.message = message
         self.kinds = tuple(kinds)
 
+    def patterns_of(self, kind: type[Operation]) -> Sequence[RewritePattern]:
+        return self.patterns if issubclass(kind, self.kinds) else ()
+
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        if not isinstance(op, self.kinds):
-            return
         location = op.location
         super().match_and_rewrite(op, rewriter)
         if rewriter.has_done_action:
             self.ctx.count(self.pass_name, self.statistic)
-            self.ctx.remark(self.pass_name, "passed", self.message, location)
+            self.ctx.remark(self.pass_name, "passed", self.message, location, args={"op": op.name})

@@ -24,8 +24,9 @@ loops and tiles. Values keep their bits: scalar operations are moved, never chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation
@@ -34,10 +35,12 @@ from mlopt.diagnostics import RemarkKind
 from mlopt.dialects.kernel import LaunchOp
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import nodes_text
-from mlopt.ir.rewrite_limit import may_rewrite
+from mlopt.ir.rewrite_limit import may_rewrite, rewrote
+from mlopt.ir.rewrite_scope import is_enabled
 from mlopt.passes.kernel.fusion_groups import (
     Merge,
     NearMiss,
+    Rule,
     as_movement,
     judge,
     may_hoist,
@@ -63,6 +66,16 @@ class FuseKernelsPass(Pass):
     """
 
     name = "fuse-kernels"
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "fold-reshapes": "A reshape of a reshape is one.",
+        "simplify-launch": "A launch is tidied: movements in it become index maps, what is not used goes.",
+        "absorb-movement": "A launch that only moves elements becomes index maps of those that read it.",
+        "merge-launches-chain": "Maps behind maps run in one launch.",
+        "merge-launches-epilogue": "Maps run in the launch that computes what they read.",
+        "merge-launches-prologue": "Maps run in the launch that reads what they compute.",
+        "merge-launches-rows": "Reductions of rows run in one launch with what follows on the same rows.",
+        "hoist-map": "A map behind a reshape runs before it, in the launch that computes what is reshaped.",
+    }
 
     max_ops: int = 128
 
@@ -71,6 +84,11 @@ class FuseKernelsPass(Pass):
         for block in blocks_with_launches(op):
             changed |= _BlockFusion(block, self.max_ops, ctx).run()
         return changed
+
+
+def _rule_name(rule: Rule) -> str:
+    """What merging by a rule is counted and switched off by."""
+    return f"merge-launches-{rule.name.lower()}"
 
 
 class _BlockFusion:
@@ -86,7 +104,9 @@ class _BlockFusion:
     def run(self) -> bool:
         around = self.block.parent_op()
         assert around is not None
-        changed = may_rewrite("fold-reshapes", around) and fold_reshapes(self.block)
+        changed = may_rewrite("fold-reshapes", around, certain=False) and fold_reshapes(self.block)
+        if changed:
+            rewrote("fold-reshapes")
         launches = [op for op in self.block.ops if isinstance(op, LaunchOp)]
         for number, launch in enumerate(launches):
             self._register(launch, number, (launch.kernel_name.data,))
@@ -104,8 +124,11 @@ class _BlockFusion:
     def _simplify_all(self, launches: Iterable[LaunchOp]) -> bool:
         changed = False
         for launch in launches:
-            if kind_of(launch) is not Kind.OPAQUE and may_rewrite("simplify-launch", launch):
-                changed |= simplify_launch(launch)
+            if kind_of(launch) is Kind.OPAQUE or not may_rewrite("simplify-launch", launch, certain=False):
+                continue
+            if simplify_launch(launch):
+                rewrote("simplify-launch")
+                changed = True
         return changed
 
     def _sweep(self, launches: Iterable[LaunchOp]) -> bool:
@@ -125,7 +148,7 @@ class _BlockFusion:
         if self._absorb_movement(launch):
             return ()
         merge = self._choose(launch)
-        if merge is not None and may_rewrite(f"merge-launches ({merge.rule.value})", launch):
+        if merge is not None and may_rewrite(_rule_name(merge.rule), launch):
             self._merge(merge)
             return (launch,)
         return self._hoist(launch)
@@ -151,7 +174,7 @@ class _BlockFusion:
     def _choose(self, launch: LaunchOp) -> Merge | None:
         """The producer to merge into a launch first: the last one that may be."""
         verdicts = (judge(producer, launch, self.max_ops) for producer in producers_of(launch))
-        merges = [verdict for verdict in verdicts if isinstance(verdict, Merge)]
+        merges = [each for each in verdicts if isinstance(each, Merge) and is_enabled(_rule_name(each.rule))]
         return max(merges, key=lambda merge: self.numbers[merge.producer], default=None)
 
     def _merge(self, merge: Merge) -> None:

@@ -20,7 +20,9 @@ remark for each operand reused ("reused in place: ...") and for each launch that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -35,7 +37,7 @@ from mlopt.dialects.kernel import (
     ReshapeOp,
 )
 from mlopt.ir.context import CompilerContext
-from mlopt.ir.rewrite_limit import may_rewrite
+from mlopt.ir.rewrite_limit import may_rewrite, rewrote
 from mlopt.passes.kernel.fusion_groups import describe_use, name_of
 from mlopt.passes.kernel.launches import (
     blocks_with_launches,
@@ -60,6 +62,10 @@ class ReuseInPlacePass(Pass):
     """
 
     name = "reuse-in-place"
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "reuse-in-launch": "Inside a launch, a map overwrites a tensor that dies there.",
+        "reuse-operand": "A result of a launch overwrites an operand that dies there.",
+    }
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         changed = False
@@ -82,10 +88,12 @@ class _BlockReuse:
             for op in launch.body.ops:
                 if isinstance(op, MapOp):
                     changed |= merge_equal_reads(op)
-            if may_rewrite("reuse-in-launch", launch):
+            if may_rewrite("reuse-in-launch", launch, certain=False):
                 maps, built = reuse_in_launch(launch)
                 self.ctx.count(ReuseInPlacePass.name, "maps-in-place", maps)
-                changed |= maps > 0 or built
+                if maps > 0 or built:
+                    rewrote("reuse-in-launch")
+                    changed = True
             for position in range(len(launch.outs)):
                 changed |= self._reuse_operand(launch, position)
         return changed
