@@ -57,6 +57,8 @@ CLEANING: tuple[Step, ...] = (
 FUSIONS: tuple[Step, ...] = (
     Step("fold-batch-norm", "first: what is left of a norm is the scale or the bias of what is before it"),
     Step("fuse-attention", "before fuse-linear, which would take the products; norms and activations are outside"),
+    Step("fuse-layer-norm", "norms before activations; a norm of what is centered is a layer norm, not an RMS norm"),
+    Step("fuse-rms-norm", "after fuse-layer-norm, which takes what is centered"),
     Step("fuse-gelu", "activations before convolutions and linears, which take them"),
     Step("fuse-swish", "likewise"),
 )

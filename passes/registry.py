@@ -17,6 +17,8 @@ PASSES: dict[str, str] = {
     "eliminate-transposes": "mlopt.passes.graph.eliminate_transposes:EliminateTransposesPass",
     "fold-batch-norm": "mlopt.passes.graph.fold_batch_norm:FoldBatchNormPass",
     "fuse-gelu": "mlopt.passes.graph.fuse_gelu:FuseGeluPass",
+    "fuse-layer-norm": "mlopt.passes.graph.fuse_layer_norm:FuseLayerNormPass",
+    "fuse-rms-norm": "mlopt.passes.graph.fuse_rms_norm:FuseRmsNormPass",
     "fuse-swish": "mlopt.passes.graph.fuse_swish:FuseSwishPass",
     "fuse-attention": "mlopt.passes.graph.fuse_attention:FuseAttentionPass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float64Type, f32
+from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import shape_of
+from mlopt.dialects.graph.base import dense_attr, shape_of
 from mlopt.export.builder import Attributes, Builder, Value, cast_attributes, element_of
 from mlopt.export.registry import exports
+from mlopt.ir.dtypes import dense_to_array
 
 
 @exports(graph.BatchNormOp)
@@ -17,8 +22,7 @@ def batch_norm(builder: Builder, op: graph.BatchNormOp) -> None:
 
 @exports(graph.LayerNormOp)
 def layer_norm(builder: Builder, op: graph.LayerNormOp) -> None:
-    if _is_standard(op):
-        builder.node(op, "LayerNormalization", attributes=_attributes(op))
+    if _standard(builder, op, "LayerNormalization"):
         return
     x = _wide(builder, op)
     mean = builder.part("ReduceMean", [x, _axes(builder, op)], attributes={"keepdims": 1})
@@ -27,8 +31,7 @@ def layer_norm(builder: Builder, op: graph.LayerNormOp) -> None:
 
 @exports(graph.RmsNormOp)
 def rms_norm(builder: Builder, op: graph.RmsNormOp) -> None:
-    if _is_standard(op):
-        builder.node(op, "RMSNormalization", attributes=_attributes(op))
+    if _standard(builder, op, "RMSNormalization"):
         return
     _by_definition(builder, op, _wide(builder, op))
 
@@ -43,19 +46,41 @@ def log_softmax(builder: Builder, op: graph.LogSoftmaxOp) -> None:
     builder.node(op, "LogSoftmax", attributes={"axis": op.axis.value.data})
 
 
-def _is_standard(op: graph.LayerNormOp | graph.RmsNormOp) -> bool:
-    """Whether ONNX's operator gives the same numbers everywhere.
+def _standard(builder: Builder, op: graph.LayerNormOp | graph.RmsNormOp, onnx_op: str) -> bool:
+    """Add ONNX's operator if it gives the same numbers everywhere; returns whether it does.
 
-    It computes statistics in f32, also for f64, and engines take only a scale and bias of the shape of a row.
+    It computes statistics in f32, also for f64, and engines take only a scale and bias of the shape of a row. Numbers
+    that are smaller than a row are filled up.
     """
     row = shape_of(op.input)[op.axis.value.data :]
-    parameters = op.operands[1:]
-    is_double = isinstance(element_of(op.input), Float64Type)
-    return not is_double and all(shape_of(parameter) == row for parameter in parameters)
+    parameters = [_filled(builder, parameter, row) for parameter in op.operands[1:]]
+    known = [parameter for parameter in parameters if parameter is not None]
+    if isinstance(element_of(op.input), Float64Type) or len(known) < len(parameters):
+        return False
+    attributes: Attributes = {
+        "axis": op.axis.value.data,
+        "epsilon": op.epsilon.value.data,
+        "stash_type": 1,
+    }
+    builder.node(op, onnx_op, [op.input, *known], attributes)
+    return True
 
 
-def _attributes(op: graph.LayerNormOp | graph.RmsNormOp) -> Attributes:
-    return {"axis": op.axis.value.data, "epsilon": op.epsilon.value.data, "stash_type": 1}
+def _filled(builder: Builder, parameter: SSAValue, row: Sequence[int]) -> SSAValue | Value | None:
+    """A parameter in the shape of a row; None if it has another shape and is no short constant."""
+    shape = shape_of(parameter)
+    if shape == tuple(row):
+        return parameter
+    array = _numbers(parameter)
+    if array is None or len(shape) > len(row):
+        return None
+    return builder.numbers(np.broadcast_to(array, row).copy(), element_of(parameter))
+
+
+def _numbers(value: SSAValue) -> np.ndarray | None:
+    """The numbers of a constant that stand in the IR."""
+    dense = dense_attr(value.owner.value) if isinstance(value.owner, graph.ConstantOp) else None
+    return None if dense is None else dense_to_array(dense)
 
 
 def _wide(builder: Builder, op: graph.LayerNormOp | graph.RmsNormOp) -> Value:
@@ -73,7 +98,17 @@ def _by_definition(builder: Builder, op: graph.LayerNormOp | graph.RmsNormOp, x:
     square = builder.part("Mul", [x, x])
     mean = builder.part("ReduceMean", [square, _axes(builder, op)], attributes={"keepdims": 1})
     shifted = builder.part("Add", [mean, builder.scalar(op.epsilon.value.data, x.element)])
-    result = builder.part("Div", [x, builder.part("Sqrt", [shifted])])
+    root = builder.part("Sqrt", [shifted])
+    steps: list[tuple[str, Value]] = [("Div", root)]
     for onnx_op, parameter in zip(("Mul", "Add"), op.operands[1:], strict=False):
-        result = builder.part(onnx_op, [result, builder.cast(parameter, x.element)])
-    builder.node(op, "Cast", [result], cast_attributes(element_of(op.input)))
+        numbers = _numbers(parameter)
+        if onnx_op == "Add" or numbers is None or not np.all(numbers == 1):
+            steps.append((onnx_op, builder.cast(parameter, x.element)))
+    element, result = element_of(op.input), x
+    *inner, (last_op, last) = steps
+    for onnx_op, operand in inner:
+        result = builder.part(onnx_op, [result, operand])
+    if element == x.element:
+        builder.node(op, last_op, [result, last])
+    else:
+        builder.node(op, "Cast", [builder.part(last_op, [result, last])], cast_attributes(element))

@@ -6,6 +6,8 @@ rounded once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import math
 from xdsl.ir import SSAValue
 
@@ -117,17 +119,17 @@ def _layer_norm(op: graph.LayerNormOp, conversion: Conversion) -> None:
     def center_and_add_square(s: Scalars, value: SSAValue, mean: SSAValue, so_far: SSAValue) -> SSAValue:
         return add_square(s, so_far, center(s, value, mean))
 
-    def scale_and_shift(s: Scalars, value: SSAValue, inverse: SSAValue, *parameters: SSAValue) -> SSAValue:
-        scale, *bias = parameters
-        y = s.mul(s.mul(value, inverse), s.widen(scale))
-        return s.truncate(s.add(y, s.widen(bias[0])) if bias else y, element)
+    parameters = _Parameters(op, conversion)
 
-    def of_centered(s: Scalars, *values: SSAValue) -> SSAValue:
+    def of_centered(s: Scalars, inverse: SSAValue, *values: SSAValue) -> SSAValue:
         *rest, value = values
-        return scale_and_shift(s, value, *rest)
+        return s.truncate(parameters.applied(s, s.mul(value, inverse), rest), element)
 
-    def of_elements(s: Scalars, value: SSAValue, mean: SSAValue, *rest: SSAValue) -> SSAValue:
-        return scale_and_shift(s, center(s, value, mean), *rest[:-1])
+    def of_elements(
+        s: Scalars, value: SSAValue, mean: SSAValue, inverse: SSAValue, *rest: SSAValue
+    ) -> SSAValue:
+        y = s.mul(center(s, value, mean), inverse)
+        return s.truncate(parameters.applied(s, y, rest[:-1]), element)
 
     elements = [Operand(x, all_of), Operand(mean, rows.result)]
     zeros = _zero_rows(launch, rows, op)
@@ -139,7 +141,7 @@ def _layer_norm(op: graph.LayerNormOp, conversion: Conversion) -> None:
         squares = launch.reduce(space, elements, Operand(zeros, rows.result), center_and_add_square)
         out, ins, body = launch.out, elements, of_elements
     deviation = _inverse_deviation(launch, rows, squares, op.epsilon.value.data)
-    ins = [*ins, Operand(deviation, rows.result), *_parameters(op, launch, space)]
+    ins = [*ins, Operand(deviation, rows.result), *parameters.operands(launch, space)]
     conversion.finish(op, launch, launch.map(space, ins, Operand(out, all_of), body))
 
 
@@ -155,10 +157,13 @@ def _rms_norm(op: graph.RmsNormOp, conversion: Conversion) -> None:
     squares = fold(launch, rows, x, _zero_rows(launch, rows, op), accumulate)
     deviation = _inverse_deviation(launch, rows, squares, op.epsilon.value.data)
 
-    def body(s: Scalars, value: SSAValue, inverse: SSAValue, scale: SSAValue, _: SSAValue) -> SSAValue:
-        return s.truncate(s.mul(s.mul(s.widen(value), inverse), s.widen(scale)), element_of(op.input))
+    parameters = _Parameters(op, conversion)
 
-    ins = [Operand(x, all_of), Operand(deviation, rows.result), *_parameters(op, launch, space)]
+    def body(s: Scalars, value: SSAValue, inverse: SSAValue, *rest: SSAValue) -> SSAValue:
+        y = s.mul(s.widen(value), inverse)
+        return s.truncate(parameters.applied(s, y, rest[:-1]), element_of(op.input))
+
+    ins = [Operand(x, all_of), Operand(deviation, rows.result), *parameters.operands(launch, space)]
     conversion.finish(op, launch, launch.map(space, ins, Operand(launch.out, all_of), body))
 
 
@@ -185,10 +190,26 @@ def _inverse_deviation(launch: Launch, rows: Reduction, squares: SSAValue, epsil
     return named(deviation, "inverse_deviation")
 
 
-def _parameters(op: graph.LayerNormOp | graph.RmsNormOp, launch: Launch, space: Space) -> list[Operand]:
-    """Scale, and bias if there is one, broadcast to the input."""
-    named = zip(("scale", "bias"), op.operands[1:], strict=False)
-    return [Operand(launch.use(value, name), space.broadcast(shape_of(value))) for name, value in named]
+class _Parameters:
+    """Scale, and bias if there is one, broadcast to the input; a scale of 1 costs nothing."""
+
+    def __init__(self, op: graph.LayerNormOp | graph.RmsNormOp, conversion: Conversion):
+        named = zip(("scale", "bias"), op.operands[1:], strict=False)
+        is_scaled = conversion.number(op.scale) != 1
+        self._values = {name: value for name, value in named if is_scaled or name == "bias"}
+
+    def operands(self, launch: Launch, space: Space) -> list[Operand]:
+        """What is read for them."""
+        return [
+            Operand(launch.use(value, name), space.broadcast(shape_of(value)))
+            for name, value in self._values.items()
+        ]
+
+    def applied(self, s: Scalars, y: SSAValue, elements: Sequence[SSAValue]) -> SSAValue:
+        """`y * scale + bias`; `elements` are those of the operands."""
+        for name, element in zip(self._values, elements, strict=True):
+            y = (s.mul if name == "scale" else s.add)(y, s.widen(element))
+        return y
 
 
 @converts(graph.BatchNormOp)
