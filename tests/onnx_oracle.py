@@ -32,10 +32,13 @@ def run_node(
     return run_model(model, {n: v for n, v in zip(names, inputs, strict=True) if v is not None})
 
 
-def run_model(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a model, in its order."""
+def run_model(
+    model: onnx.ModelProto, inputs: dict[str, np.ndarray], *, optimize: bool = False
+) -> list[np.ndarray]:
+    """The outputs of a model, in its order; with `optimize`, after the optimisations that are onnxruntime's default."""
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # Importing an operator family enters its exporters into the registry.
 from mlopt.export import along_axis as _along_axis
+from mlopt.export import attention as _attention
 from mlopt.export import binary as _binary
 from mlopt.export import bounded as _bounded
 from mlopt.export import constant as _constant
@@ -32,6 +33,7 @@ from mlopt.export.files import check_onnx_path, save_onnx
 
 FAMILIES = (
     _along_axis,
+    _attention,
     _binary,
     _bounded,
     _constant,

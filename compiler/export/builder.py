@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IndexType, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
+from mlopt.dialects.graph import ConstantOp
 from mlopt.dialects.graph.base import is_tiny_float, tensor_type
 from mlopt.export.liveness import finished_graph, read_names, written_names
 from mlopt.export.types import (
@@ -23,8 +24,9 @@ from mlopt.export.types import (
     since_opset,
     type_string,
 )
-from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.locations import node_names, place_of_op
+from mlopt.weights import WeightStore
 
 OPSET = 23
 """The operator set of exported models: the newest that the oldest supported onnxruntime, 1.22, runs."""
@@ -97,14 +99,19 @@ class Builder:
     the same numbers, as widening is exact and integers wrap.
     """
 
-    def __init__(self, export: Callable[[Operation], None]) -> None:
+    def __init__(self, export: Callable[[Operation], None], weights: WeightStore) -> None:
         self.names = Names()
         self.node_names = Names()
         self.values: dict[SSAValue, Value] = {}
+        self.own: dict[SSAValue, str] = {}
+        """Results that have the name of an output."""
+        self.given: set[SSAValue] = set()
+        """Results that the exporter of an operation before theirs has made nodes for."""
         self.initializers: list[Initializer] = []
         self.opset = OPSET
         self.op: Operation | None = None
         self._export = export
+        self._weights = weights
         self._scope = _Scope()
         self._numbers: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
 
@@ -112,8 +119,15 @@ class Builder:
         """What stands for an SSA value."""
         return self.values[value]
 
+    def constant(self, value: SSAValue) -> np.ndarray | None:
+        """The elements of a constant; None if the value is none."""
+        if not isinstance(value.owner, ConstantOp):
+            return None
+        return constant_array(value.owner.value, self._weights)
+
     def declare(self, result: SSAValue, name: str | None = None) -> Value:
         """What stands for a result from now on: a value of the graph being built, named after it unless given."""
+        name = self.own.get(result) if name is None else name
         if name is None:
             name = self.names.unique(result.name_hint or "value")
             self._scope.types.append(value_info(Value(name, element_of(result)), shape_of(result)))

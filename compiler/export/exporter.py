@@ -85,8 +85,8 @@ class _GraphExport:
     def __init__(self, main: FuncOp, weights: WeightStore):
         self.main = main
         self.weights = weights
-        self.builder = Builder(self._add_operation)
-        self.own: dict[SSAValue, str] = {}
+        self.builder = Builder(self._add_operation, weights)
+        self.own = self.builder.own
         self.graph = GraphProto(name="main")
         self.constants: dict[tuple[Attribute, Attribute], Value] = {}
 
@@ -105,11 +105,13 @@ class _GraphExport:
         if isinstance(op, graph.ConstantOp):
             self._add_constant(op)
             return
+        if not self.builder.given.isdisjoint(op.results):
+            return
         exporter = EXPORTERS.get(type(op))
         if exporter is None:
             raise UnsupportedError(f"'{op.name}' has no form in ONNX", place=place_of_op(op))
         for result in op.results:
-            self.builder.declare(result, self.own.get(result))
+            self.builder.declare(result)
         exporter(self.builder, op)
 
     def _results(

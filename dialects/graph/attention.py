@@ -42,7 +42,7 @@ class AttentionOp(InferredOp):
     1. The query times `scale`.
     2. The scores: products of its rows with those of the key.
     3. The masks, one after the other: one of floats is added to the scores; where one of i1 is false, the score is
-       `fill`.
+       `fill`, or -inf unless given.
     4. With `causal`, -inf is added to the score of key j for query i where j > i.
     5. The weights: softmax along the keys. A row is NaN if its scores are all -inf, or if one is NaN or +inf;
        with `nan_to_zero` such a row is 0.
@@ -89,7 +89,7 @@ class AttentionOp(InferredOp):
             [query, key, value, masks],
             {
                 "scale": FloatAttr(scale, f64),
-                "fill": None if fill is None else FloatAttr(fill, f64),
+                "fill": None if fill is None or fill == float("-inf") else FloatAttr(fill, f64),
                 "causal": unit_attr(causal),
                 "nan_to_zero": unit_attr(nan_to_zero),
             },
@@ -124,10 +124,11 @@ class AttentionOp(InferredOp):
             if not is_bool(operand.element_type):
                 require_same_elements(query, operand, "the mask, or i1")
             require_broadcast_to((*outer, *heads, queries, keys), operand, "the mask")
-        scale, fill = properties.get("scale"), properties.get("fill")
-        if isinstance(scale, FloatAttr) and not isfinite(scale.value.data):
-            raise VerifyException(f"expected a finite scale, found {scale.value.data}")
-        if fill is not None and not any(is_bool(operand.element_type) for operand in masks):
+        for name in ("scale", "fill"):
+            number = properties.get(name)
+            if isinstance(number, FloatAttr) and not isfinite(number.value.data):
+                raise VerifyException(f"expected a finite {name}, found {number.value.data}")
+        if "fill" in properties and not any(is_bool(operand.element_type) for operand in masks):
             raise VerifyException("expected a mask of i1 with 'fill'")
         return (with_shape(query, (*outer, *heads, queries, width)),)
 
