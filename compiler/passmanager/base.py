@@ -39,6 +39,11 @@ class Pass(ModulePass):
     rewrites: ClassVar[Mapping[str, str]] = {}
     validation_tolerance: ClassVar[float | None] = None
 
+    @property
+    def declared_tolerance(self) -> float | None:
+        """`validation_tolerance`; passes whose options decide it say so here."""
+        return self.validation_tolerance
+
     @abstractmethod
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         """Rewrite `op` in place; return True if anything changed. Raise `PassFailure` if the work can't be done."""

@@ -136,7 +136,7 @@ class Validator(Instrumentation):
     def _tolerance(self, pass_: Pass, module: ModuleOp) -> float:
         given = self.options.tolerance
         base = default_tolerance(module) if given is None else given
-        declared = pass_.validation_tolerance
+        declared = pass_.declared_tolerance
         return base if declared is None else max(base, declared)
 
     def report(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ What is not here is not exact: `x + 0.0` (it turns -0.0 into 0.0), `x * 0`, `x -
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -16,13 +16,14 @@ from mlopt.dialects.graph.base import (
     dense_attr,
     get_ints,
     is_bool,
+    is_float,
     is_integer,
     is_unsigned,
     shape_of,
     tensor_type,
     with_shape,
 )
-from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
+from mlopt.ir.dtypes import array_to_dense, dense_to_array, to_numpy_dtype
 from mlopt.passes.graph.axis_orders import order_after_reshape, reordered
 
 
@@ -199,7 +200,7 @@ class ReduceNothing(RewritePattern):
 
 
 class DropNeutralOperand(RewritePattern):
-    """x * 1, x / 1, x + (-0.0), x - 0.0, and with all ones, or with all zeros -> x, expanded if need be
+    """x * 1, x / 1, x ** 1, x + (-0.0), x - 0.0, x and ones, x or, xor, shifted by 0, max(x, -inf) -> x, or its expand
 
     +0.0 is no neutral element of floating-point addition and -0.0
     none of subtraction: they change -0.0 to 0.0.
@@ -209,7 +210,7 @@ class DropNeutralOperand(RewritePattern):
         if not isinstance(op, graph.BinaryOp):
             return
         sides = [(op.lhs, op.rhs)]
-        if isinstance(op, graph.AddOp | graph.MulOp | graph.AndOp | graph.OrOp):
+        if isinstance(op, _COMMUTATIVE):
             sides.append((op.rhs, op.lhs))
         for kept, other in sides:
             if is_filled_with(other, neutral_element(op)):
@@ -217,18 +218,69 @@ class DropNeutralOperand(RewritePattern):
                 return
 
 
+_COMMUTATIVE = (
+    *(graph.AddOp, graph.MulOp, graph.MinOp, graph.MaxOp),
+    *(graph.AndOp, graph.OrOp, graph.XorOp),
+)
+
+
 def neutral_element(op: graph.BinaryOp) -> np.ndarray:
     """What changes nothing as the right operand, as an array of rank 0."""
     dtype = to_numpy_dtype(tensor_type(op.rhs.type).element_type)
     match op:
-        case graph.MulOp() | graph.DivOp():
+        case graph.MulOp() | graph.DivOp() | graph.PowOp():
             return np.ones((), dtype)
+        case graph.MinOp() | graph.MaxOp():
+            is_min = isinstance(op, graph.MinOp)
+            if dtype.kind in "iu":
+                limits = np.iinfo(dtype)
+                return np.array(limits.max if is_min else limits.min, dtype)
+            return np.array(np.inf if is_min else -np.inf).astype(dtype)
         case graph.AndOp():
             return np.invert(np.zeros((), dtype))
         case graph.AddOp():
             return np.negative(np.zeros((), dtype))
         case _:
             return np.zeros((), dtype)
+
+
+class SameOperands(RewritePattern):
+    """min(x, x), max(x, x), x and x, x or x -> x; x - x, x xor x -> 0 for integers; x < x, x > x -> false
+
+    x == x, x <= x, x >= x are true for integers and bools. Of floats, the difference of infinities is NaN, and a
+    comparison with NaN false.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if not isinstance(op, graph.BinaryOp) or op.lhs != op.rhs:
+            return
+        has_floats = is_float(tensor_type(op.lhs.type).element_type)
+        match op:
+            case graph.MinOp() | graph.MaxOp() | graph.AndOp() | graph.OrOp():
+                rewriter.replace(op, [], [op.lhs])
+            case graph.LessOp() | graph.GreaterOp() | graph.XorOp():
+                replace_with_number(op, 0, rewriter)
+            case graph.SubOp() if not has_floats:
+                replace_with_number(op, 0, rewriter)
+            case graph.EqualOp() | graph.LessEqualOp() | graph.GreaterEqualOp() if not has_floats:
+                replace_with_number(op, 1, rewriter)
+            case _:
+                pass
+
+
+class AbsorbingOperand(RewritePattern):
+    """x * 0, x and 0 -> 0, x or ones -> ones, for integers and bools; 0 * NaN is NaN"""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if not isinstance(op, graph.MulOp | graph.AndOp | graph.OrOp):
+            return
+        element = tensor_type(op.lhs.type).element_type
+        if is_float(element):
+            return
+        zero = np.zeros((), to_numpy_dtype(element))
+        absorbing = np.invert(zero) if isinstance(op, graph.OrOp) else zero
+        if any(is_filled_with(operand, absorbing) for operand in op.operands):
+            replace_with_number(op, absorbing, rewriter)
 
 
 class WhereOfConstant(RewritePattern):
@@ -253,15 +305,35 @@ def replace_with_expanded(op: graph.InferredOp, value: SSAValue, rewriter: Patte
         rewriter.replace(op, graph.ExpandOp(value, shape_of(op.results[0])))
 
 
+def replace_with_number(op: graph.BinaryOp, number: int | np.ndarray, rewriter: PatternRewriter) -> None:
+    """Replace an integer or bool result by a number in each element, of which one is stored."""
+    element = tensor_type(op.result.type).element_type
+    value = array_to_dense(np.array(number, to_numpy_dtype(element)))
+    constant = graph.ConstantOp(value, TensorType(element, []))
+    shape = shape_of(op.result)
+    rewriter.replace(op, [constant, graph.ExpandOp(constant, shape)] if shape else constant)
+
+
 class DropDouble(RewritePattern):
-    """relu(relu(x)) -> relu(x); neg(neg(x)), not(not(x)) -> x"""
+    """neg(neg(x)), not(not(x)) -> x; relu(relu(x)), abs(abs(x)), sign(sign(x)) -> the inner one
+
+    Floor, ceil and round leave each other's results as they are.
+    """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         if not isinstance(op, graph.UnaryOp):
             return
         inner = op.input.owner
-        if isinstance(inner, graph.UnaryOp) and type(inner) is type(op):
-            rewriter.replace(op, [], [inner.result if isinstance(op, graph.ReluOp) else inner.input])
+        if not isinstance(inner, graph.UnaryOp):
+            return
+        if isinstance(op, _WHOLE) and isinstance(inner, _WHOLE):
+            rewriter.replace(op, [], [inner.result])
+        elif type(inner) is type(op):
+            undoes = isinstance(op, graph.NegOp | graph.NotOp)
+            rewriter.replace(op, [], [inner.input if undoes else inner.result])
+
+
+_WHOLE = (graph.FloorOp, graph.CeilOp, graph.RoundOp)
 
 
 def is_filled_with(value: SSAValue, element: np.ndarray) -> bool:
@@ -337,9 +409,21 @@ _PATTERNS: dict[type[Operation], tuple[RewritePattern, ...]] = {
     graph.ClipOp: (ClipWithoutBounds(),),
     graph.WhereOp: (WhereOfConstant(),),
     **dict.fromkeys(
-        (graph.AddOp, graph.SubOp, graph.MulOp, graph.DivOp, graph.AndOp, graph.OrOp), (DropNeutralOperand(),)
+        (graph.AddOp, graph.DivOp, graph.PowOp, graph.ShiftLeftOp, graph.ShiftRightOp),
+        (DropNeutralOperand(),),
     ),
-    **dict.fromkeys((graph.ReluOp, graph.NegOp, graph.NotOp), (DropDouble(),)),
+    graph.MulOp: (DropNeutralOperand(), AbsorbingOperand()),
+    **dict.fromkeys((graph.AndOp, graph.OrOp), (DropNeutralOperand(), AbsorbingOperand(), SameOperands())),
+    **dict.fromkeys(
+        (graph.SubOp, graph.XorOp, graph.MinOp, graph.MaxOp), (DropNeutralOperand(), SameOperands())
+    ),
+    **dict.fromkeys(
+        (graph.EqualOp, graph.LessOp, graph.LessEqualOp, graph.GreaterOp, graph.GreaterEqualOp),
+        (SameOperands(),),
+    ),
+    **dict.fromkeys(
+        (graph.ReluOp, graph.NegOp, graph.NotOp, graph.AbsOp, graph.SignOp, *_WHOLE), (DropDouble(),)
+    ),
     **dict.fromkeys(
         (graph.ReduceSumOp, graph.ReduceMeanOp, graph.ReduceMaxOp, graph.ReduceMinOp, graph.ReduceProdOp),
         (ReduceNothing(),),

@@ -134,6 +134,19 @@ func.func @not_neutral(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tens
   func.return %0, %1, %2, %3, %4, %5 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
 
+// CHECK-LABEL: @integers_alone
+// CHECK-NEXT: %[[C:.*]] = graph.constant dense<0> : tensor<i32>
+// CHECK-NEXT: %[[Z:.*]] = graph.expand %[[C]] : tensor<i32> to tensor<2xi32>
+// CHECK-NEXT: func.return %[[Z]], %i, %i
+func.func @integers_alone(%i: tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) {
+  %lowest = graph.constant dense<-2147483648> : tensor<i32>
+  %zero = graph.constant dense<0> : tensor<1xi32>
+  %0 = graph.sub %i, %i : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+  %1 = graph.max %lowest, %i : (tensor<i32>, tensor<2xi32>) -> tensor<2xi32>
+  %2 = graph.xor %i, %zero : (tensor<2xi32>, tensor<1xi32>) -> tensor<2xi32>
+  func.return %0, %1, %2 : tensor<2xi32>, tensor<2xi32>, tensor<2xi32>
+}
+
 // A neutral operand may still enlarge the result.
 // CHECK-LABEL: @neutral_but_larger
 // CHECK-NEXT: graph.expand %x : tensor<2xf32> to tensor<3x2xf32>
