@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
+from mlopt.dialects.graph.activation import ActivationAttr
 from mlopt.dialects.graph.along_axis import CumProdOp, CumSumOp, CumulativeOp, TopKOp
 from mlopt.dialects.graph.attention import AttentionOp
 from mlopt.dialects.graph.base import GraphOp, InferredOp, Tensor
@@ -43,6 +44,7 @@ from mlopt.dialects.graph.constant import (
 from mlopt.dialects.graph.contraction import (
     ConvOp,
     DetOp,
+    LinearOp,
     MatMulOp,
 )
 from mlopt.dialects.graph.indexing import (
@@ -143,7 +145,7 @@ Graph = Dialect(
         for _, value in sorted(globals().items())
         if isinstance(value, type) and issubclass(value, GraphOp) and hasattr(value, "name")
     ],
-    [],
+    [ActivationAttr],
 )
 """Every operation that is imported above; their bases have no name."""
 
@@ -151,6 +153,7 @@ __all__ = [
     "AbsOp",
     "AcosOp",
     "AcoshOp",
+    "ActivationAttr",
     "AddOp",
     "AndOp",
     "ArgMaxOp",
@@ -206,6 +209,7 @@ __all__ = [
     "LeakyReluOp",
     "LessEqualOp",
     "LessOp",
+    "LinearOp",
     "LogOp",
     "LogSoftmaxOp",
     "MatMulOp",

@@ -43,7 +43,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, traits_def
 from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -182,10 +182,13 @@ class InferredOp(GraphOp):
         types = [tensor_type(SSAValue.get(value).type) for value in _flatten(operands)]
         for operand_type in types:
             require_static(operand_type)
+        known = given
+        if type(self).get_irdl_definition().options:
+            known = {**given, _SEGMENTS: _segments([len(_flatten([operand])) for operand in operands])}
         super().__init__(
             operands=[[] if operand is None else operand for operand in operands],
             properties=given,
-            result_types=list(type(self).infer(types, given)),
+            result_types=list(type(self).infer(types, known)),
         )
 
     @classmethod
@@ -193,14 +196,27 @@ class InferredOp(GraphOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
         """The result types for these operand types and properties.
 
-        Absent optional operands are left out, properties that have their default may be. Raises
-        `VerifyException` with one sentence that says what was expected and what was found.
+        Absent optional operands are left out (`by_definition` tells which), properties that have their default may be.
+        Raises `VerifyException` with one sentence that says what was expected and what was found.
         """
 
     def verify_types(self) -> None:
         expected = type(self).infer([tensor_type(value.type) for value in self.operands], self.properties)
         for want, result in zip(expected, self.results, strict=True):
             require_result(want, tensor_type(result.type))
+
+
+_SEGMENTS = AttrSizedOperandSegments.attribute_name
+
+
+def _segments(sizes: Sequence[int]) -> Attribute:
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+def by_definition(operands: Sequence[Tensor], properties: Properties) -> list[Tensor | None]:
+    """The operand types of an operation whose operands are single or optional: None for one that is left out."""
+    remaining = list(operands)
+    return [remaining.pop(0) if size else None for size in get_ints(properties, _SEGMENTS) or ()]
 
 
 def _flatten(operands: Iterable[Operand | Sequence[Operand] | None]) -> list[Operand]:

@@ -1,4 +1,7 @@
-"""Matrix multiplication and convolution: a `kernel.contract` into zeros; f16 and bf16 are summed in f32."""
+"""Matrix multiplication, linear layers and convolution: a `kernel.contract` into zeros, and one map for the rest.
+
+f16 and bf16 are summed in f32.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from mlopt.dialects.graph.base import GraphOp, shape_of
 from mlopt.dialects.kernel import LinearExpr
 from mlopt.ir.names import copy_name
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
+from mlopt.passes.convert_graph_to_kernel.elementwise import FORMULAS
 from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space
 from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, accumulator
 from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_names, window_axes
@@ -19,15 +23,36 @@ from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_na
 
 @converts(graph.MatMulOp, graph.IntegerMatMulOp)
 def _matmul(op: graph.MatMulOp | graph.IntegerMatMulOp, conversion: Conversion) -> None:
-    left, right, result = map(shape_of, (op.lhs, op.rhs, op.result))
-    rows, columns = ("m",)[: len(left) - 1], ("n",)[: len(right) - 1]  # a vector has none
-    batch = tuple(f"b{i}" for i in range(len(result) - len(rows) - len(columns)))
-    space = Space({**dict(zip((*batch, *rows, *columns), result, strict=True)), "k": left[-1]})
     launch = conversion.launch(op)
-    lhs = Operand(launch.use(op.lhs, "lhs"), space.broadcast(left, (*batch, *rows, "k")))
-    rhs = Operand(launch.use(op.rhs, "rhs"), space.broadcast(right, (*batch, "k", *columns)))
-    total = sum_of_products(launch, space, lhs, rhs)
+    space, total = _product(launch, op.lhs, op.rhs, shape_of(op.result))
     conversion.finish(op, launch, epilogue(launch, outer(space, launch), total))
+
+
+@converts(graph.LinearOp)
+def _linear(op: graph.LinearOp, conversion: Conversion) -> None:
+    launch = conversion.launch(op)
+    space, total = _product(launch, op.input, op.weight, shape_of(op.result))
+    out_space = outer(space, launch)
+    addends = [
+        Operand(launch.use(value, name), out_space.broadcast(shape_of(value)))
+        for name, value in (("bias", op.bias), ("residual", op.residual))
+        if value is not None
+    ]
+    result = epilogue(launch, out_space, total, addends=addends, activation=op.activation)
+    conversion.finish(op, launch, result)
+
+
+def _product(
+    launch: Launch, left: SSAValue, right: SSAValue, result: Sequence[int]
+) -> tuple[Space, SSAValue]:
+    """The iteration space of a matrix product of this shape, and its sums, which are not rounded yet."""
+    shapes = shape_of(left), shape_of(right)
+    rows, columns = ("m",)[: len(shapes[0]) - 1], ("n",)[: len(shapes[1]) - 1]  # a vector has none
+    batch = tuple(f"b{i}" for i in range(len(result) - len(rows) - len(columns)))
+    space = Space({**dict(zip((*batch, *rows, *columns), result, strict=True)), "k": shapes[0][-1]})
+    lhs = Operand(launch.use(left, "lhs"), space.broadcast(shapes[0], (*batch, *rows, "k")))
+    rhs = Operand(launch.use(right, "rhs"), space.broadcast(shapes[1], (*batch, "k", *columns)))
+    return space, sum_of_products(launch, space, lhs, rhs)
 
 
 def outer(space: Space, launch: Launch) -> Space:
@@ -45,22 +70,43 @@ def sum_of_products(launch: Launch, space: Space, a: Operand, b: Operand) -> SSA
     return launch.contract(space, a, b, Operand(launch.filled(0, dest), out))
 
 
-def epilogue(launch: Launch, space: Space, total: SSAValue, bias: Operand | None = None) -> SSAValue:
-    """Add the bias, if there is one, and round to the type of the destination, if that is narrower."""
-    element = kernel.tensor_type(launch.out).element_type
-    rounds = kernel.tensor_type(total).element_type != element
+def epilogue(
+    launch: Launch,
+    space: Space,
+    total: SSAValue,
+    bias: Operand | None = None,
+    *,
+    addends: Sequence[Operand] = (),
+    activation: graph.ActivationAttr | None = None,
+) -> SSAValue:
+    """What is done with sums of products, in one map; `total` itself if that is nothing.
+
+    The bias is added to the sum, which is then rounded to the type of the destination if that is narrower; addends and
+    activation follow in that type.
+    """
+    result = kernel.tensor_type(launch.out)
+    rounds = kernel.tensor_type(total).element_type != result.element_type
+    applied = None if activation is None else activation.operation(result)
 
     def body(s: Scalars, *values: SSAValue) -> SSAValue:
-        value, *addends = values[:-1] if rounds else reversed(values)
-        for addend in addends:
-            value = s.add(value, s.widen(addend))
-        return s.truncate(value, element) if rounds else value
+        value, *others = values[:-1] if rounds else (values[-1], *values[:-1])
+        if bias is not None:
+            value = s.add(value, s.widen(others.pop(0)))
+        value = s.truncate(value, result.element_type) if rounds else value
+        for other in others:
+            value = s.add(value, other)
+        if activation is None or applied is None:
+            return value
+        numbers = [s.like(number, value) for number in activation.numbers]
+        return FORMULAS[type(applied)](s, applied, value, *numbers)
 
-    addends = [] if bias is None else [bias]
+    ins = [*([] if bias is None else [bias]), *addends]
     if rounds:
-        ins = [Operand(total, space.identity()), *addends]
-        return launch.map(space, ins, Operand(launch.out, space.identity()), body)
-    return launch.map(space, addends, Operand(total, space.identity()), body) if addends else total
+        sums = Operand(total, space.identity())
+        return launch.map(space, [sums, *ins], Operand(launch.out, space.identity()), body)
+    if not ins and activation is None:
+        return total
+    return launch.map(space, ins, Operand(total, space.identity()), body)
 
 
 @converts(graph.ConvOp, graph.IntegerConvOp)
@@ -98,7 +144,24 @@ def _conv(op: graph.ConvOp | graph.IntegerConvOp, conversion: Conversion) -> Non
     if isinstance(op, graph.ConvOp) and op.bias is not None:
         row = LinearExpr(feature.coefficients[: len(out_space.bounds)])
         bias = Operand(launch.use(op.bias, "bias"), out_space.access(row))
-    finish_reshaped(op, conversion, launch, epilogue(launch, out_space, total, bias))
+    addends = _residual(op, conversion, launch, out_space)
+    activation = op.activation if isinstance(op, graph.ConvOp) else None
+    result = epilogue(launch, out_space, total, bias, addends=addends, activation=activation)
+    finish_reshaped(op, conversion, launch, result)
+
+
+def _residual(
+    op: graph.ConvOp | graph.IntegerConvOp, conversion: Conversion, launch: Launch, space: Space
+) -> list[Operand]:
+    """What is added to a convolution, in the shape of the destination: one operand or none."""
+    if not isinstance(op, graph.ConvOp) or op.residual is None:
+        return []
+    value, shape = conversion.value(op.residual), kernel.tensor_type(launch.out).get_shape()
+    if shape != shape_of(op.residual):
+        reshape = kernel.ReshapeOp(value, shape)
+        conversion.insert(op, reshape)
+        value = reshape.result
+    return [Operand(launch.use(value, "residual"), space.identity())]
 
 
 def _padding(op: graph.ConvOp | graph.IntegerConvOp) -> int:

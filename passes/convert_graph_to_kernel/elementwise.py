@@ -37,6 +37,9 @@ _Op = TypeVar("_Op", bound=GraphOp)
 Formula: TypeAlias = Callable[..., SSAValue]
 """The body of an elementwise op: `(scalars, op, *elements of its operands) → element of its result`."""
 
+FORMULAS: dict[type[GraphOp], Formula] = {}
+"""The formula of each elementwise op that has one form for all element types."""
+
 
 def convert_elementwise(op: GraphOp, conversion: Conversion, formula: Formula) -> None:
     """Convert an op whose result at each position depends on the operands there, broadcast to the result."""
@@ -69,6 +72,7 @@ def elementwise(*classes: type[_Op]) -> Callable[[Formula], Formula]:
             convert_elementwise(op, conversion, formula)
 
         CONVERSIONS.update(dict.fromkeys(classes, convert))
+        FORMULAS.update(dict.fromkeys(classes, formula))
         return formula
 
     return register

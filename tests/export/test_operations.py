@@ -11,12 +11,24 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, TensorType, f8E4M3FN, f32, i8, i32, i64
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    f8E4M3FN,
+    f32,
+    f64,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph import Graph, GraphOp
+from mlopt.dialects.graph import ActivationAttr, Graph, GraphOp
 from mlopt.dialects.graph.resampling import Resampling
 from mlopt.export import FAMILIES, to_onnx
 from mlopt.export.registry import EXPORTERS
@@ -37,6 +49,16 @@ BYTES = RNG.integers(-128, 128, (1, 4, 7, 6)).astype(np.int8)
 WEIGHTS = RNG.integers(-128, 128, (6, 4, 3, 2)).astype(np.int8)
 BOXES = np.array([[[0, 0, 1, 1], [1, 1.1, 0, 0.1], [0, 3, 1, 4], [0, 0.6, 1, 1.6]]], np.float32)
 SCORES = np.array([[[0.9, 0.75, 0.6, 0.95], [0.3, 0.3, 0.7, -1.0]]], np.float32)
+W = RNG.standard_normal((3, 3)).astype(np.float32)
+ACTIVATIONS = {
+    "gelu": {"approximate": StringAttr("tanh")},
+    "hard_sigmoid": {"alpha": FloatAttr(0.25, f64), "beta": FloatAttr(0.5, f64)},
+    "hard_swish": {},
+    "leaky_relu": {"alpha": FloatAttr(0.25, f64)},
+    "sigmoid": {},
+    "swish": {"alpha": FloatAttr(1.5, f64)},
+    "tanh": {},
+}
 BOOLS = (np.array([True, False, True, False]), np.array([True, True, False, False]))
 
 
@@ -45,17 +67,21 @@ def ints(dtype: type, *values: int) -> np.ndarray:
 
 
 class Case:
-    """An operation on these arrays: its name, and a module of it with one result or more."""
+    """An operation on these arrays, None for operands that are left out: a module of it with one result or more."""
 
-    def __init__(self, op_type: type[GraphOp], arrays: tuple[np.ndarray, ...], options: dict[str, Any]):
+    def __init__(
+        self, op_type: type[GraphOp], arrays: tuple[np.ndarray | None, ...], options: dict[str, Any]
+    ):
         self.op_type = op_type
-        self.inputs = {f"arg{index}": array for index, array in enumerate(arrays)}
-        block = Block(arg_types=[TensorType(from_numpy_dtype(a.dtype), a.shape) for a in arrays])
+        given = [array for array in arrays if array is not None]
+        self.inputs = {f"arg{index}": array for index, array in enumerate(given)}
+        block = Block(arg_types=[TensorType(from_numpy_dtype(a.dtype), a.shape) for a in given])
         if op_type is graph.ConcatOp:
             op = graph.ConcatOp(list(block.args), **options)
         else:
             build: Callable[..., GraphOp] = op_type
-            op = build(*block.args, **options)
+            args = iter(block.args)
+            op = build(*(None if array is None else next(args) for array in arrays), **options)
         block.add_ops([op, ReturnOp(*op.results)])
         types = (block.arg_types, op.result_types)
         self.module = ModuleOp([FuncOp("main", types, Region(block))])
@@ -65,8 +91,8 @@ class Case:
         return f"{self.op_type.name.removeprefix('graph.')}_{dtypes}"
 
 
-def case(op_type: type[GraphOp], *arrays: np.ndarray, **options: Any) -> Case:
-    return Case(op_type, tuple(np.asarray(array) for array in arrays), options)
+def case(op_type: type[GraphOp], *arrays: np.ndarray | None, **options: Any) -> Case:
+    return Case(op_type, tuple(None if array is None else np.asarray(array) for array in arrays), options)
 
 
 CASES = [
@@ -120,6 +146,19 @@ CASES = [
     case(graph.AttentionOp, *(RNG.standard_normal((rows, 4)).astype(np.float32) for rows in (3, 5, 5)),
          causal=True, nan_to_zero=True),
     case(graph.MatMulOp, np.full((1, 3), 100, np.int8), np.full((3, 1), 2, np.int8)),  # wraps
+    *(case(graph.LinearOp, X, W, *addends, activation=activation)
+      for activation in (None, ActivationAttr("relu"), ActivationAttr.clip(-0.5, None))
+      for addends in ((), (X[0],), (X[:1],), (None, Y), (X[0], Y))),
+    *(case(graph.LinearOp, X[0], W, X[0], Y[0], activation=ActivationAttr(kind, options))
+      for kind, options in ACTIVATIONS.items()),
+    case(graph.LinearOp, IMAGE, RNG.standard_normal((6, 5)).astype(np.float32), None,
+         RNG.standard_normal((1, 4, 7, 5)).astype(np.float32), activation=ActivationAttr.clip(0, 6)),
+    case(graph.LinearOp, np.full((1, 3), 100, np.int8), np.full((3, 1), 2, np.int8), ints(np.int8, 100)),  # wraps
+    *(case(graph.LinearOp, np.zeros(shape, np.float32), np.ones((shape[1], 2), np.float32), X[0, :2])
+      for shape in ((0, 3), (2, 0))),
+    *(case(graph.ConvOp, IMAGE, RNG.standard_normal((4, 2, 3, 3)).astype(np.float32), bias, IMAGE, pads=[1] * 4,
+           group=2, activation=activation)
+      for bias in (None, X.reshape(6)[:4]) for activation in (None, ActivationAttr.clip(0, 6))),
     case(graph.ConvOp, IMAGE, RNG.standard_normal((6, 2, 3, 2)).astype(np.float32), X.reshape(6), strides=[2, 1],
          pads=[1, 0, 2, 1], dilations=[1, 2], group=2),
     case(graph.ConvOp, IMAGE[0], RNG.standard_normal((2, 7, 3)).astype(np.float32)),

@@ -1,4 +1,4 @@
-"""What matrix multiplication, convolution, pooling and determinants mean."""
+"""What matrix multiplication, linear layers, convolution, pooling and determinants mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mlopt.dialects import graph
-from mlopt.interpreter.graph.registry import Array, evaluates, lowest, widen
+from mlopt.dialects.graph.base import tensor_type
+from mlopt.interpreter.graph.registry import EVALUATIONS, Array, evaluates, lowest, widen
 
 
 @evaluates(graph.MatMulOp)
@@ -17,10 +18,33 @@ def matmul(op: graph.MatMulOp, x: Array, y: Array) -> Array:
     return np.asarray(np.matmul(*widen(op, x, y))).astype(x.dtype, copy=False)
 
 
+@evaluates(graph.LinearOp)
+def linear(op: graph.LinearOp, x: Array, weight: Array, *addends: Array) -> Array:
+    y = np.asarray(np.matmul(*widen(op, x, weight))).astype(x.dtype, copy=False)
+    for addend in addends:
+        y = y + addend
+    return activated(op.activation, y, op)
+
+
+def activated(activation: graph.ActivationAttr | None, y: Array, op: graph.GraphOp) -> Array:
+    """The activation of the result of `op`, by the evaluation of the operation that it stands for."""
+    if activation is None:
+        return y
+    applied = activation.operation(tensor_type(op.results[0].type))
+    numbers = [np.array(number).astype(y.dtype) for number in activation.numbers]
+    result = EVALUATIONS[type(applied)](applied, y, *numbers)
+    assert not isinstance(result, tuple)
+    return result
+
+
 @evaluates(graph.ConvOp)
-def conv(op: graph.ConvOp, x: Array, weight: Array, *bias: Array) -> Array:
+def conv(op: graph.ConvOp, x: Array, weight: Array, *addends: Array) -> Array:
+    bias, residual = (addends[:1], addends[1:]) if op.bias is not None else ((), addends)
     wide, w, *b = widen(op, x, weight, *bias)
-    return grouped_convolution(wide, w, b, op.window, op.groups).astype(x.dtype, copy=False)
+    y = grouped_convolution(wide, w, b, op.window, op.groups).astype(x.dtype, copy=False)
+    for addend in residual:
+        y = y + addend
+    return activated(op.activation, y, op)
 
 
 def grouped_convolution(
