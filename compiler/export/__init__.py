@@ -20,6 +20,7 @@ from mlopt.export import movement as _movement
 from mlopt.export import normalization as _normalization
 from mlopt.export import pooling as _pooling
 from mlopt.export import quantization as _quantization
+from mlopt.export import recurrent as _recurrent
 from mlopt.export import reduction as _reduction
 from mlopt.export import resize as _resize
 from mlopt.export import sampling as _sampling
@@ -45,6 +46,7 @@ FAMILIES = (
     _normalization,
     _pooling,
     _quantization,
+    _recurrent,
     _reduction,
     _resize,
     _sampling,

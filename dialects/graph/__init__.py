@@ -80,6 +80,7 @@ from mlopt.dialects.graph.quantization import (
     DequantizeOp,
     QuantizeOp,
 )
+from mlopt.dialects.graph.recurrent import LstmOp
 from mlopt.dialects.graph.reduction import (
     ArgMaxOp,
     ReduceMaxOp,
@@ -212,6 +213,7 @@ __all__ = [
     "LinearOp",
     "LogOp",
     "LogSoftmaxOp",
+    "LstmOp",
     "MatMulOp",
     "MaxOp",
     "MaxPoolOp",

@@ -26,7 +26,7 @@ from mlopt.weights import WeightStore
 Convert: TypeAlias = Callable[[Any, "Conversion"], None]
 """Makes the kernel-level form of one graph op and tells the conversion what replaces its results."""
 
-RARE_FAMILIES = ("bounded", "calls", "quantization", "resize", "sampling", "transposed")
+RARE_FAMILIES = ("bounded", "calls", "quantization", "recurrent", "resize", "sampling", "transposed")
 """The modules that register the conversions of operations that few models have."""
 
 CONVERSIONS: dict[type[Operation], Convert] = TableOnDemand(
@@ -58,7 +58,7 @@ class Conversion:
     """The state of one conversion: which kernel-level value stands for which graph-level one."""
 
     def __init__(self, weights: WeightStore):
-        self._weights = weights
+        self.weights = weights
         self._values: dict[SSAValue, SSAValue] = {}
 
     def convert(self, op: GraphOp) -> None:
@@ -94,8 +94,8 @@ class Conversion:
         dense = dense_attr(attribute)
         if dense is not None:
             return dense_to_array(dense)
-        if isinstance(attribute, WeightAttr) and attribute.weight.data in self._weights:
-            return self._weights.view(attribute.weight.data)
+        if isinstance(attribute, WeightAttr) and attribute.weight.data in self.weights:
+            return self.weights.view(attribute.weight.data)
         return None
 
     def number(self, value: SSAValue) -> Number | None:
@@ -112,7 +112,7 @@ class Conversion:
     def constant(self, before: GraphOp, array: np.ndarray[Any, np.dtype[Any]], name: str) -> SSAValue:
         """A new constant tensor: in the text if it is small, else in the weight store under `name` or one like it."""
         type = TensorType(from_numpy_dtype(array.dtype), array.shape)
-        constant = kernel.ConstantOp(constant_attr(array, self._weights, name), type)
+        constant = kernel.ConstantOp(constant_attr(array, self.weights, name), type)
         self.insert(before, constant)
         set_name(constant.result, name)
         return constant.result

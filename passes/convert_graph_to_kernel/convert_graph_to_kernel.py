@@ -67,7 +67,8 @@ class ConvertGraphToKernelPass(Pass):
     7. Windows that spread (transposed convolution) become one contraction or reduce per phase of the strides. Resize
        becomes a launch per axis; sampling at computed positions one that lays the image out in rows of channels, one
        that loads the rows, and a transpose.
-    8. Control flow stays as it is; a scalar that becomes a tensor of one element (`tensor.from_elements`) is a fill.
+    8. A recurrent layer becomes a loop over its steps, of ops that are converted likewise.
+    9. Control flow stays as it is; a scalar that becomes a tensor of one element (`tensor.from_elements`) is a fill.
 
     `UnsupportedError` for a form of an op that the kernel level can't say.
     """
@@ -83,6 +84,8 @@ class ConvertGraphToKernelPass(Pass):
         for other in op.walk():
             if not isinstance(other, GraphOp):
                 _replace_operands(other, conversion)
+        # With those that conversions put in.
+        graph_ops = [inner for inner in op.walk() if isinstance(inner, GraphOp)]
         for graph_op in reversed(graph_ops):
             Rewriter.erase_op(graph_op)
         changed = fill_single_elements(op)

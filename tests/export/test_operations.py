@@ -29,6 +29,7 @@ from xdsl.ir import Block, Region
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph import ActivationAttr, Graph, GraphOp
+from mlopt.dialects.graph.recurrent import BACKWARDS
 from mlopt.dialects.graph.resampling import Resampling
 from mlopt.export import FAMILIES, to_onnx
 from mlopt.export.registry import EXPORTERS
@@ -64,6 +65,12 @@ BOOLS = (np.array([True, False, True, False]), np.array([True, True, False, Fals
 
 def ints(dtype: type, *values: int) -> np.ndarray:
     return np.array(values, dtype)
+
+
+def lstm_arrays(directions: int) -> list[np.ndarray]:
+    """Four steps of a batch of 3, of size 5, with 2 numbers of state."""
+    shapes = ((4, 3, 5), (directions, 8, 5), (directions, 8, 2), (directions, 16), *[(directions, 3, 2)] * 2)
+    return [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
 class Case:
@@ -210,6 +217,7 @@ CASES = [
     *(case(graph.RmsNormOp, IMAGE, scale, axis=2, epsilon=0.1) for scale in (IMAGE[0, 0], IMAGE[0, :, :1, :1])),
     case(graph.RmsNormOp, X.astype(np.float64), X[0].astype(np.float64)),
     case(graph.SoftmaxOp, IMAGE, axis=1),
+    *(case(graph.LstmOp, *lstm_arrays(len(BACKWARDS[direction])), direction=direction) for direction in BACKWARDS),
     case(graph.LogSoftmaxOp, IMAGE, axis=-1),
     case(graph.MaxPoolOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], ceil_mode=True),
     *(case(graph.MaxPoolWithIndicesOp, IMAGE, kernel=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], column_major=column)

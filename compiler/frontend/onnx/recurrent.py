@@ -1,5 +1,7 @@
 """Import of RNN, GRU and LSTM: one Scan over time for each direction, made as ONNX nodes and imported as these.
 
+An LSTM without options is one operation instead.
+
 With `x` the input of a step times `W` plus all biases (one product for all steps, in front of the loop), `R` the
 recurrent weights and `f`, `g`, `h` the activations, a step is:
 
@@ -21,11 +23,13 @@ from typing import Any
 
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of, shape_text
+from mlopt.dialects.graph.recurrent import BACKWARDS
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
 from mlopt.ir.dtypes import to_numpy_dtype
@@ -213,8 +217,38 @@ def gru(node: Node) -> Sequence[SSAValue]:
 
 @importer("LSTM", since=7, outputs=3)
 def lstm(node: Node) -> Sequence[SSAValue]:
-    """Y, the last H and the last C."""
+    """Y, the last H and the last C. A layer as the standard has it by default is one operation."""
+    if _is_plain_lstm(node):
+        return _plain_lstm(node)
     return _import(node, _LSTM)
+
+
+def _is_plain_lstm(node: Node) -> bool:
+    """In f32, of one step at least, time first; without peepholes, lengths and other options."""
+    activations = [name.lower() for name in node.strings("activations") or []]
+    defaults = [name.lower() for name in _LSTM.defaults]
+    return (
+        node.rank_of(0) == 3
+        and node.shape_of(0)[0] > 0
+        and node.type_of(0).element_type == f32
+        and activations in ([], defaults, defaults * 2)
+        and node.optional(4) is None
+        and node.optional(7) is None
+        and not node.has("clip")
+        and node.integer("input_forget", 0) == 0
+        and node.integer("layout", 0) == 0
+    )
+
+
+def _plain_lstm(node: Node) -> Sequence[SSAValue]:
+    backwards = _backwards(node)
+    _activations(node, _LSTM, len(backwards))
+    inputs = _inputs(node, _LSTM, len(backwards), by_batch=False)
+    if "B" not in inputs:
+        zeros = np.zeros((len(backwards), 8 * shape_of(inputs["R"])[2]), np.float32)
+        inputs["B"] = node.constant(zeros)
+    operands = [inputs[name] for name in ("X", "W", "R", "B", "H", "C")]
+    return node.add(graph.LstmOp(*operands, node.string("direction", "forward"))).results
 
 
 @importer("DynamicQuantizeLSTM", since=1, domain="com.microsoft", outputs=3)
@@ -223,19 +257,8 @@ def dynamic_quantize_lstm(node: Node) -> Sequence[SSAValue]:
     return _import(node, _QUANTIZED_LSTM)
 
 
-_DIRECTIONS: Mapping[str, Sequence[bool]] = {
-    "forward": (False,),
-    "reverse": (True,),
-    "bidirectional": (False, True),
-}
-"""Attribute value → for each direction, whether it runs backwards."""
-
-
 def _import(node: Node, cell: _Cell) -> Sequence[SSAValue]:
-    name = node.string("direction", "forward")
-    if name not in _DIRECTIONS:
-        raise node.error(f'attribute "direction": expected one of {", ".join(_DIRECTIONS)}, found "{name}"')
-    backwards = _DIRECTIONS[name]
+    backwards = _backwards(node)
     by_batch = node.integer("layout", 0) == 1
     inputs = _inputs(node, cell, len(backwards), by_batch=by_batch)
     activations = _activations(node, cell, len(backwards))
@@ -261,6 +284,13 @@ def _import(node: Node, cell: _Cell) -> Sequence[SSAValue]:
             for value, order in zip(joined, orders, strict=False)
         ]
     return joined
+
+
+def _backwards(node: Node) -> Sequence[bool]:
+    name = node.string("direction", "forward")
+    if name not in BACKWARDS:
+        raise node.error(f'attribute "direction": expected one of {", ".join(BACKWARDS)}, found "{name}"')
+    return BACKWARDS[name]
 
 
 _SHARED = frozenset({"X", "lengths", "steps"})

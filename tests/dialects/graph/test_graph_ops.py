@@ -56,7 +56,7 @@ class TestEveryOperation:
     def test_prints_and_parses_its_documented_example(self, op_type: type[GraphOp]) -> None:
         example = re.search(r"```mlir\n(.*?)```", op_type.__doc__ or "", re.DOTALL)
         assert example is not None
-        statements = re.sub(r"\n\s+:", " :", example.group(1)).strip().split("\n")
+        statements = re.sub(r"\n\s+(:|->) ", r" \1 ", example.group(1)).strip().split("\n")
         for statement in map(str.strip, statements):
             text = function_around(statement)
             printed = str(parse_module(text, make_context(), "example.mlir"))
