@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from mlopt.dialects import graph
 from mlopt.ir.context import CompilerContext
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, described, fuse
-from mlopt.passes.graph.polynomials import Polynomial, Terms, expand, goes_on, is_close, operands_below
+from mlopt.passes.graph.polynomials import Terms, expand, goes_on, is_close, once, operands_below
 from mlopt.passmanager.base import Pass
 
 DEPTH = 4
@@ -42,19 +42,24 @@ class FuseGelu(Fusion):
     """The product of x, 0.5, and 1 and a gate of x -> gelu(x)"""
 
     statistic: ClassVar[str] = "gelus-fused"
+    roots: ClassVar = (graph.MulOp, graph.DivOp, graph.AddOp)
 
     def match(self, op: Operation) -> Group | Miss | None:
-        if not isinstance(op, graph.MulOp | graph.DivOp | graph.AddOp):
-            return None
         gate = self._gate(op)
         if gate is None:
             return None
+        miss: Miss | None = None
         for x in operands_below(gate.input, 2 * DEPTH):
             inner = expand(gate.input, [x], self.ctx)
-            outer = None if inner is None else expand(op.result, [x, gate.result], self.ctx)
-            if inner is not None and outer is not None and set(outer.terms) == {(1, 0), (1, 1)}:
-                return self._group(op, gate, x, inner, outer)
-        return None
+            outer = None if inner is None else expand(op.results[0], [x, gate.result], self.ctx)
+            if inner is None or outer is None or set(outer.terms) != {(1, 0), (1, 1)}:
+                continue
+            difference = self._difference(op, gate, x, inner.terms, outer.terms)
+            if difference is None:
+                return self._group(gate, x, (*outer.ops, gate, *inner.ops))
+            if miss is None and not goes_on(op, [x, gate.result], self.ctx):
+                miss = Miss(difference)
+        return miss
 
     def _gate(self, op: Operation) -> graph.ErfOp | graph.TanhOp | None:
         """The nearest error function or tangent that the operation computes with."""
@@ -63,20 +68,10 @@ class FuseGelu(Fusion):
                 return value.owner
         return None
 
-    def _group(
-        self,
-        op: Operation,
-        gate: graph.ErfOp | graph.TanhOp,
-        x: SSAValue,
-        inner: Polynomial,
-        outer: Polynomial,
-    ) -> Group | Miss | None:
-        miss = self._difference(op, gate, x, inner.terms, outer.terms)
-        if miss is not None:
-            return None if goes_on(op, [x, gate.result], self.ctx) else Miss(miss)
+    def _group(self, gate: graph.ErfOp | graph.TanhOp, x: SSAValue, ops: tuple[Operation, ...]) -> Group:
         approximate = "none" if isinstance(gate, graph.ErfOp) else "tanh"
         into = "'gelu'" if isinstance(gate, graph.ErfOp) else "'gelu' in its tanh form"
-        return Group((*outer.ops, gate, *inner.ops), lambda: [graph.GeluOp(x, approximate)], into)
+        return Group(once(ops), lambda: [graph.GeluOp(x, approximate)], into)
 
     def _difference(
         self, op: Operation, gate: graph.ErfOp | graph.TanhOp, x: SSAValue, inner: Terms, outer: Terms

@@ -50,6 +50,7 @@ class FuseLayerNorm(Fusion):
     """d / sqrt(mean(d * d) + epsilon) with d = x - mean(x) -> layer_norm(x)"""
 
     statistic: ClassVar[str] = "layer-norms-fused"
+    roots: ClassVar = (graph.MulOp, graph.DivOp)
 
     def match(self, op: Operation) -> Group | Miss | None:
         norm = normalized(op, self.ctx)

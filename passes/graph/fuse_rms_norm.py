@@ -45,6 +45,7 @@ class FuseRmsNorm(Fusion):
     """x / sqrt(mean(x * x) + epsilon) -> rms_norm(x)"""
 
     statistic: ClassVar[str] = "rms-norms-fused"
+    roots: ClassVar = (graph.MulOp, graph.DivOp)
 
     def match(self, op: Operation) -> Group | Miss | None:
         norm = normalized(op, self.ctx)

@@ -21,7 +21,7 @@ from mlopt.passes.graph.fusion import (
     is_number,
     uniform_value,
 )
-from mlopt.passes.graph.polynomials import Polynomial, expand, goes_on, is_close, operands_below
+from mlopt.passes.graph.polynomials import Polynomial, expand, goes_on, is_close, once, operands_below
 from mlopt.passmanager.base import Pass
 
 DEPTH = 3
@@ -61,6 +61,7 @@ class FuseSwish(Fusion):
     """x * sigmoid(alpha * x) -> swish(x)"""
 
     statistic: ClassVar[str] = "swishes-fused"
+    roots: ClassVar = (graph.MulOp, graph.DivOp)
 
     def match(self, op: Operation) -> Group | Miss | None:
         for x, sigmoid in self._products(op):
@@ -78,7 +79,7 @@ class FuseSwish(Fusion):
         return None
 
     def _group(self, op: Operation, x: SSAValue, alpha: float, sigmoid: _Sigmoid, inner: Polynomial) -> Group:
-        return Group((op, *sigmoid.ops, *inner.ops), lambda: [graph.SwishOp(x, alpha)], "'swish'")
+        return Group(once((op, *sigmoid.ops, *inner.ops)), lambda: [graph.SwishOp(x, alpha)], "'swish'")
 
     def _products(self, op: Operation) -> Iterator[tuple[SSAValue, _Sigmoid]]:
         """What is multiplied by a sigmoid, and the sigmoid."""
@@ -126,43 +127,44 @@ class FuseHardSwish(Fusion):
     """x * clip(x + 3, 0, 6) / 6 -> hard_swish(x)"""
 
     statistic: ClassVar[str] = "hard-swishes-fused"
+    roots: ClassVar = (graph.MulOp, graph.DivOp)
 
     def match(self, op: Operation) -> Group | Miss | None:
-        if not isinstance(op, graph.MulOp | graph.DivOp):
-            return None
-        for gate in operands_below(op.result, DEPTH):
+        miss: Miss | None = None
+        for gate in operands_below(op.results[0], DEPTH):
             bounded = self._bounded(gate)
             if bounded is None:
                 continue
             for x in operands_below(bounded.argument, 2):
-                outer = expand(op.result, [x, gate], self.ctx)
+                outer = expand(op.results[0], [x, gate], self.ctx)
                 inner = expand(bounded.argument, [x], self.ctx)
-                if outer is not None and inner is not None and set(outer.terms) == {(1, 1)}:
-                    return self._group(op, x, bounded, inner, outer)
-        return None
+                if outer is None or inner is None or set(outer.terms) != {(1, 1)}:
+                    continue
+                found = self._compared(op, x, bounded, inner, outer)
+                if isinstance(found, Group):
+                    return found
+                miss = miss or (None if goes_on(op, [x, gate], self.ctx) else found)
+        return miss
 
-    def _group(
+    def _compared(
         self, op: Operation, x: SSAValue, bounded: _Bounded, inner: Polynomial, outer: Polynomial
     ) -> Group | Miss | None:
         factor = outer.terms[1, 1]
+        if not set(inner.terms) <= {(0,), (1,)} or bounded.lower != 0:
+            return None
         slope = inner.terms.get((1,), 0.0) * bounded.scale
         shift = inner.terms.get((0,), 0.0) * bounded.scale + bounded.shift
-        is_line = set(inner.terms) <= {(0,), (1,)}
-        right = (
-            is_line
-            and bounded.lower == 0
-            and is_close(bounded.upper * factor, 1, x)
-            and is_close(slope * factor, 1 / 6, x)
-            and is_close(shift * factor, 0.5, x)
-        )
-        if not right:
-            looks_alike = is_line and slope != 0 and shift != 0 and bounded.lower == 0
-            if not looks_alike or goes_on(op, [x, bounded.ops[0].results[0]], self.ctx):
-                return None
-            return Miss(_difference(bounded, slope, shift, factor))
+        if slope == 0 or shift == 0:
+            return None
+        found, wanted = (slope * factor, shift * factor, bounded.upper * factor), (1 / 6, 0.5, 1.0)
+        if not all(is_close(number, right, x) for number, right in zip(found, wanted, strict=True)):
+            numbers, right = (", ".join(f"{number:.7g}" for number in row) for row in (found, wanted))
+            what = f"slope, shift and upper bound of {described(bounded.ops[0])}"
+            return Miss(f"{what} come to {numbers}, not {right}")
         if op.results[0].type != x.type:
             return Miss(f"a constant enlarges {x.type} to {op.results[0].type}")
-        return Group((*outer.ops, *bounded.ops, *inner.ops), lambda: [graph.HardSwishOp(x)], "'hard_swish'")
+        ops = once((*outer.ops, *bounded.ops, *inner.ops))
+        return Group(ops, lambda: [graph.HardSwishOp(x)], "'hard_swish'")
 
     def _bounded(self, value: SSAValue) -> _Bounded | None:
         match value.owner:
@@ -200,12 +202,6 @@ class FuseHardSwish(Fusion):
             if number is not None:
                 return value, number
         return None
-
-
-def _difference(bounded: _Bounded, slope: float, shift: float, factor: float) -> str:
-    numbers = [slope * factor, shift * factor, bounded.upper * factor]
-    found, wanted = (", ".join(f"{number:.7g}" for number in row) for row in (numbers, (1 / 6, 0.5, 1)))
-    return f"slope, shift and upper bound of {described(bounded.ops[0])} come to {found}, not {wanted}"
 
 
 def _text(x: SSAValue) -> str:

@@ -66,6 +66,11 @@ def operands_below(value: SSAValue, depth: int) -> Iterator[SSAValue]:
         level = list(below)
 
 
+def once(ops: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Operations that several expressions share once, where the last of them has them: users first."""
+    return tuple(reversed(dict.fromkeys(reversed(ops))))
+
+
 def goes_on(op: Operation, variables: Sequence[SSAValue], ctx: CompilerContext) -> bool:
     """Is the only use of the result in another polynomial of the same variables? Then that is where a formula ends."""
     users = [use.operation for use in op.results[0].uses]

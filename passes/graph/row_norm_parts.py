@@ -24,6 +24,7 @@ class TakeScale(Fusion):
 
     kind: type[RowNorm]
     statistic: ClassVar[str] = "scales-taken"
+    roots: ClassVar = (graph.MulOp,)
 
     def match(self, op: Operation) -> Group | Miss | None:
         if not isinstance(op, graph.MulOp):
@@ -46,6 +47,7 @@ class TakeBias(Fusion):
     """layer_norm(x, scale) + bias -> layer_norm(x, scale, bias)"""
 
     statistic: ClassVar[str] = "biases-taken"
+    roots: ClassVar = (graph.AddOp,)
 
     def match(self, op: Operation) -> Group | Miss | None:
         if not isinstance(op, graph.AddOp):
@@ -76,7 +78,8 @@ def _row(norm: RowNorm) -> tuple[int, ...]:
 
 def _with_parameters(norm: RowNorm, parameters: list[SSAValue], last: SSAValue) -> list[Operation]:
     new: list[Operation] = []
-    return [*new, _like(norm, norm.input, [*parameters, as_row(last, _row(norm), new)])]
+    row = as_row(last, _row(norm), new)
+    return [*new, _like(norm, norm.input, [*parameters, row])]
 
 
 def _like(norm: RowNorm, x: SSAValue, parameters: list[SSAValue]) -> RowNorm:
@@ -94,6 +97,7 @@ class NarrowNorm(Fusion):
 
     kind: type[RowNorm]
     statistic: ClassVar[str] = "norms-narrowed"
+    roots: ClassVar = (graph.CastOp,)
 
     def match(self, op: Operation) -> Group | Miss | None:
         if not isinstance(op, graph.CastOp) or not isinstance(norm := op.input.owner, self.kind):
