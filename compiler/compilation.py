@@ -42,7 +42,7 @@ from mlopt.passes.pipelines import (
     named_pipeline,
     phase_passes,
 )
-from mlopt.passmanager import Instrumentation, Pass, PassManager, PassResult, Pipeline, parse_pipeline
+from mlopt.passmanager import Element, Instrumentation, PassManager, PassResult, Pipeline, parse_pipeline
 from mlopt.save import used_weights
 from mlopt.weights import WeightStore
 
@@ -80,7 +80,7 @@ class Compilation:
     validator: Validator | None = None
     levels: dict[Level, ModuleOp] = field(default_factory=dict[Level, ModuleOp])
     passes: list[PassResult] = field(default_factory=list[PassResult])
-    elements: list[Pass | Pipeline] = field(default_factory=list[Pass | Pipeline])
+    elements: list[Element] = field(default_factory=list[Element])
     import_seconds: float = 0.0
     compile_seconds: float = 0.0
 
@@ -183,6 +183,8 @@ def compile_model(
     """
     start = time.perf_counter()
     module, options = compilation.module, compilation.options
+    if options.pipeline.disabled_patterns:
+        _disable_patterns(compilation)
     if options.validate is not False or options.bisect:
         compilation.validator = _make_validator(compilation)
         instrumentations = (*instrumentations, compilation.validator)
@@ -228,6 +230,14 @@ def compile_model(
             level = LEVELS[LEVELS.index(level) + 1]
     compilation.compile_seconds += time.perf_counter() - start
     return compilation
+
+
+def _disable_patterns(compilation: Compilation) -> None:
+    from mlopt.passes.patterns import check_pattern_names  # which loads every pass
+
+    names = compilation.options.pipeline.disabled_patterns
+    check_pattern_names(names)
+    compilation.ctx.disabled_patterns = frozenset(names)
 
 
 def _make_validator(compilation: Compilation) -> Validator:

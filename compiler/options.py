@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from mlopt.diagnostics import InputError, Place
-from mlopt.passes.pipelines import MEMORY_STRATEGIES, PipelineOptions
+from mlopt.passes.pipelines import (
+    MEMORY_STRATEGIES,
+    OPTIMISATION_LEVELS,
+    PipelineOptions,
+    at_optimisation_level,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +22,10 @@ class CompileOptions:
     """What a compilation may be told.
 
     - `dims`: values of symbolic dimensions, by name.
-    - `pipeline`: the three switches, `optimize`, and passes left out (see `PipelineOptions`).
+    - `pipeline`: the three switches, `optimize` and `thorough`, and passes and patterns left out (see
+      `PipelineOptions`).
     - `pipeline_text`: a pipeline to run instead of the standard one, in MLIR's grammar; of `pipeline` only
-      `disabled` then counts.
+      `disabled` and `disabled_patterns` then count.
     - `weights`: the safetensors file of a textual model (default: beside it).
     - `poison`: fill dead bytes of the arena while running, to show that nothing reads them.
     - `validate`: undo what a pass changes if it changes the answer: True, or the allowed difference as a part of the
@@ -48,9 +54,10 @@ _SWITCHES = {
 def load_config(path: Path, options: CompileOptions) -> CompileOptions:
     """`options` with what the JSON or TOML file at `path` sets.
 
-    Keys: `dims`, `poison`, `validate`, `bisect`, `optimize`, `disable_pass`, and the table `optimization` with the
-    switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`. Raises `InputError` for a missing or
-    malformed file and for an unknown key or value.
+    Keys: `dims`, `poison`, `validate`, `bisect`, `optimize`, `pipeline` (a level such as `O3`, or passes),
+    `disable_pass`, `disable_pattern`, and the table `optimization` with the switches `enable_fusion`, `enable_inplace`
+    and `memory_reuse_strategy`, which win over the level. Raises `InputError` for a missing or malformed file and for
+    an unknown key or value.
     """
     return apply_config(read_config(path), options, path)
 
@@ -98,14 +105,24 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
     """`options` with what `table` sets; `path` is named in errors."""
     place = Place(str(path))
     pipeline = options.pipeline
+    if "pipeline" in table:
+        text = _expect(table["pipeline"], str, "pipeline", place)
+        if text in OPTIMISATION_LEVELS:
+            pipeline = at_optimisation_level(text, pipeline)
+        else:
+            options = replace(options, pipeline_text=text)
     for key, value in table.items():
         match key:
+            case "pipeline":
+                pass  # above: the switches win over it, wherever they stand
             case "optimization":
                 pipeline = _apply_switches(_expect(value, dict, key, place), pipeline, place)
             case "optimize":
                 pipeline = replace(pipeline, optimize=_expect(value, bool, key, place))
             case "disable_pass":
                 pipeline = replace(pipeline, disabled=_expect_names(value, key, place))
+            case "disable_pattern":
+                pipeline = replace(pipeline, disabled_patterns=_expect_names(value, key, place))
             case "dims":
                 options = replace(options, dims={**_expect_dims(value, place), **options.dims})
             case "poison":
@@ -116,8 +133,8 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
                 options = replace(options, validate=_expect_tolerance(value, place))
             case _:
                 raise InputError(
-                    f"unknown key '{key}', expected one of bisect, dims, disable_pass, optimization, optimize, "
-                    "poison, validate",
+                    f"unknown key '{key}', expected one of bisect, dims, disable_pass, disable_pattern, "
+                    "optimization, optimize, pipeline, poison, validate",
                     place=place,
                 )
     return replace(options, pipeline=pipeline)
@@ -167,6 +184,6 @@ def _expect_tolerance(value: Any, place: Place) -> bool | float:
 
 def _expect(value: Any, kind: type, key: str, place: Place) -> Any:
     if not isinstance(value, kind):
-        names = {dict: "a table", bool: "true or false", list: "a list"}
+        names = {dict: "a table", str: "text", bool: "true or false", list: "a list"}
         raise InputError(f"'{key}' must be {names[kind]}, found {json.dumps(value)}", place=place)
     return value

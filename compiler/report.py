@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from mlopt.compilation import Compilation, is_planned, main_function
-from mlopt.diagnostics import REMARK_KINDS, select_remarks
+from mlopt.diagnostics import REMARK_KINDS, remark_record, select_remarks
 from mlopt.dialects.kernel import LaunchOp, ReshapeOp
 from mlopt.interface import argument_attributes
 from mlopt.interpreter.memref import Executable
@@ -54,7 +54,9 @@ def build_report(compilation: Compilation, executable: Executable | None = None)
                     "name": result.name,
                     "seconds": result.seconds,
                     "changed": result.changed,
+                    "runs": result.runs,
                     "statistics": dict(result.statistics),
+                    "patterns": dict(sorted(result.patterns.items())),
                 }
                 for result in compilation.passes
             ],
@@ -62,13 +64,7 @@ def build_report(compilation: Compilation, executable: Executable | None = None)
         "check": {"max_abs_error": None, "max_rel_error": None},
         "validation": None if compilation.validator is None else compilation.validator.report(),
         "remarks": [
-            {
-                "pass": remark.pass_name,
-                "kind": remark.kind,
-                "message": remark.message,
-                "place": str(remark.place),
-            }
-            for remark in select_remarks(compilation.ctx.remarks, REMARK_KINDS)
+            remark_record(remark) for remark in select_remarks(compilation.ctx.remarks, REMARK_KINDS)
         ],
     }
 

@@ -56,11 +56,17 @@ CLEANING: tuple[Step, ...] = (
 
 FUSIONS: tuple[Step, ...] = (
     Step("fold-batch-norm", "first: what is left of a norm is the scale or the bias of what is before it"),
-    Step("fuse-attention", "before fuse-linear, which would take the products; norms and activations are outside"),
-    Step("fuse-layer-norm", "norms before activations; a norm of what is centered is a layer norm, not an RMS norm"),
+    Step(
+        "fuse-layer-norm",
+        "norms before activations; a norm of what is centered is a layer norm, not an RMS norm",
+    ),
     Step("fuse-rms-norm", "after fuse-layer-norm, which takes what is centered"),
     Step("fuse-gelu", "activations before convolutions and linears, which take them"),
     Step("fuse-swish", "likewise"),
+    Step(
+        "fuse-attention",
+        "before fuse-linear, which would take the products; norms and activations are outside",
+    ),
 )
 """Level 1: groups of operations that become one by meaning.
 
@@ -82,6 +88,7 @@ class PipelineOptions:
     - `fusion`, `inplace`, `memory_reuse`: the three switches `enable_fusion`, `enable_inplace` and
       `memory_reuse_strategy` of a configuration file.
     - `disabled`: names of passes to leave out; conversions can't be.
+    - `disabled_patterns`: names of patterns to leave out, `PATTERN` of every pass or `PASS:PATTERN` of one.
     """
 
     optimize: bool = True
@@ -90,6 +97,7 @@ class PipelineOptions:
     inplace: bool = True
     memory_reuse: MemoryStrategy = "aggressive"
     disabled: Collection[str] = ()
+    disabled_patterns: Collection[str] = ()
 
 
 _CONVERSIONS = frozenset(

@@ -88,7 +88,14 @@ def test_the_schema(folder: Path) -> None:
     for entry in report["time"]["passes"]:
         assert_schema(
             entry,
-            {"name": str, "seconds": float, "changed": bool, "statistics": dict},
+            {
+                "name": str,
+                "seconds": float,
+                "changed": bool,
+                "runs": int,
+                "statistics": dict,
+                "patterns": dict,
+            },
             may_be_none=False,
         )
 

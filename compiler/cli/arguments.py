@@ -22,6 +22,7 @@ from mlopt.diagnostics import (
     did_you_mean,
     nearest,
     print_diagnostic,
+    remark_record,
     select_remarks,
 )
 
@@ -72,13 +73,11 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--pipeline",
         metavar="NAME|TEXT",
-        help="O0: as imported, O1: optimise without fusion, O2: everything (default); "
-        "or passes in MLIR's grammar, run instead of the standard ones",
+        help="O0: as imported, O1: optimise without fusion, O2: optimise and fuse (default), O3: O2 and what takes "
+        "longer or rounds differently; or passes in MLIR's grammar, run instead of the standard ones",
     )
     which.add_argument("--no-optimize", action="store_true", help="lower the model as it was imported (O0)")
-    parser.add_argument(
-        "--disable-pass", action="append", default=[], metavar="NAME", help="leave a pass out"
-    )
+    add_disable_options(parser)
     parser.add_argument(
         "--validate",
         type=validation_tolerance,
@@ -100,12 +99,43 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report", type=Path, metavar="FILE.json", help="write figures of the compilation and run"
     )
+    add_remark_options(parser)
+
+
+def add_disable_options(parser: argparse.ArgumentParser) -> None:
+    """What leaves passes and patterns out, of `mlopt` and `mlopt-opt` alike."""
+    parser.add_argument(
+        "--disable-pass", action="append", default=[], metavar="NAME", help="leave a pass out"
+    )
+    parser.add_argument(
+        "--disable-pattern",
+        action="append",
+        default=[],
+        metavar="[PASS:]NAME",
+        help="leave a pattern out of every pass, or of one (mlopt-opt --list-patterns has the names)",
+    )
+
+
+def add_remark_options(parser: argparse.ArgumentParser) -> None:
+    """What prints and writes remarks, of `mlopt` and `mlopt-opt` alike."""
     parser.add_argument(
         "--remarks",
         type=remark_kinds,
         default=(),
         metavar="KINDS",
         help="print what passes did (passed), why they did not (missed), sizes (analysis): passed,missed,analysis",
+    )
+    parser.add_argument(
+        "--remarks-filter",
+        type=_regular_expression,
+        metavar="REGEX",
+        help="only remarks of passes and patterns in whose PASS or PASS:PATTERN this is found",
+    )
+    parser.add_argument(
+        "--remarks-file",
+        type=Path,
+        metavar="FILE.json",
+        help="write the remarks, of all kinds or those of --remarks, as JSON",
     )
 
 
@@ -120,6 +150,7 @@ def add_dump_option(parser: argparse.ArgumentParser) -> None:
 
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     """The options that the command line and its `--config` give; the command line wins."""
+    from mlopt.files import check_writable
     from mlopt.options import CompileOptions, load_config
     from mlopt.passes.pipelines import OPTIMISATION_LEVELS, at_optimisation_level, check_pass_names
     from mlopt.passes.registry import PASSES
@@ -151,18 +182,34 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     if getattr(arguments, "no_optimize", False):
         pipeline = at_optimisation_level("O0", pipeline)
     if getattr(arguments, "disable_pass", None):
-        _check_disabled(arguments.disable_pass)
+        check_disabled(arguments.disable_pass, ())
         pipeline = replace(pipeline, disabled=(*pipeline.disabled, *arguments.disable_pass))
+    if getattr(arguments, "disable_pattern", None):
+        check_disabled((), arguments.disable_pattern)
+        names = (*pipeline.disabled_patterns, *arguments.disable_pattern)
+        pipeline = replace(pipeline, disabled_patterns=names)
     check_pass_names(pipeline.disabled)
+    if getattr(arguments, "remarks_file", None) is not None:
+        check_writable(arguments.remarks_file)
+    if (
+        text is None
+        and getattr(arguments, "pipeline", None) is None
+        and not getattr(arguments, "no_optimize", False)
+    ):
+        text = options.pipeline_text
     return replace(options, pipeline=pipeline, pipeline_text=text)
 
 
-def _check_disabled(names: Sequence[str]) -> None:
-    """Raise `UsageError` if `--disable-pass` names what is no pass."""
+def check_disabled(passes: Sequence[str], patterns: Sequence[str]) -> None:
+    """Raise `UsageError` if `--disable-pass` names what is no pass, or `--disable-pattern` what is no pattern."""
     from mlopt.passes.pipelines import check_pass_names
 
     try:
-        check_pass_names(names)
+        check_pass_names(passes)
+        if patterns:
+            from mlopt.passes.patterns import check_pattern_names  # which loads every pass
+
+            check_pattern_names(patterns)
     except PipelineError as error:
         raise UsageError(error.message) from None
 
@@ -252,12 +299,36 @@ def remark_kinds(text: str) -> tuple[str, ...]:
     return kinds
 
 
+def _regular_expression(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"expected a regular expression, found '{text}': {error}") from None
+
+
 def print_remarks(arguments: argparse.Namespace, remarks: Iterable[Remark]) -> None:
-    """Print the remarks of the kinds that `--remarks` asks for; what is in no file is in the model's."""
-    for remark in select_remarks(remarks, arguments.remarks):
-        if remark.place.file is None:
-            remark = replace(remark, place=replace(remark.place, file=str(arguments.model)))
+    """Print the remarks that `--remarks` asks for, and write `--remarks-file`; what is in no file is in the model's."""
+    placed = [
+        remark
+        if remark.place.file is not None
+        else replace(remark, place=replace(remark.place, file=str(arguments.model)))
+        for remark in remarks
+    ]
+    for remark in select_remarks(placed, arguments.remarks, arguments.remarks_filter):
         print_diagnostic(remark.diagnostic)
+    if arguments.remarks_file is not None:
+        write_remarks(arguments.remarks_file, placed, arguments.remarks, arguments.remarks_filter)
+
+
+def write_remarks(
+    path: Path, remarks: Iterable[Remark], kinds: Sequence[str], wanted: re.Pattern[str] | None
+) -> None:
+    """Write remarks as a JSON list, of all kinds if `kinds` is empty."""
+    from mlopt.files import write_text
+
+    selected = select_remarks(remarks, kinds or REMARK_KINDS, wanted)
+    records = [remark_record(remark) for remark in selected]
+    write_text(path, json.dumps(records, indent=2, allow_nan=False) + "\n")
 
 
 def say(arguments: argparse.Namespace, text: str, always: bool = False) -> None:

@@ -1,11 +1,14 @@
-"""What there is: the passes with their options, and the dialects."""
+"""What there is: the passes with their options, their patterns, and the dialects."""
 
 from __future__ import annotations
 
 import inspect
 import textwrap
+from collections.abc import Mapping
 
 from mlopt.ir.registration import DIALECTS
+from mlopt.ir.rewriting import DRIVER_REWRITES
+from mlopt.passes.patterns import all_patterns
 from mlopt.passes.pipelines import OPTIMISATION_LEVELS, named_pipeline
 from mlopt.passes.registry import PASSES, load_pass
 from mlopt.passmanager import Pass, pass_options
@@ -21,6 +24,23 @@ def pass_list() -> str:
     passes = "".join(_describe(load_pass(name)) for name in PASSES)
     pipelines = "".join(_describe_pipeline(name) for name in OPTIMISATION_LEVELS)
     return f"Passes:\n{passes}\nPass Pipelines:\n{pipelines}"
+
+
+def pattern_list() -> str:
+    """The patterns of each pass, each with what it does: what `--disable-pattern` can switch off."""
+    sections = [f"--{name}\n{_describe_patterns(patterns)}" for name, patterns in all_patterns().items()]
+    sections.append(f"any pass\n{_describe_patterns(DRIVER_REWRITES)}")
+    return "Patterns:\n" + "".join(sections)
+
+
+def _describe_patterns(patterns: Mapping[str, str]) -> str:
+    lines: list[str] = []
+    for name, summary in patterns.items():
+        lines.append(f"    {name}")
+        lines += textwrap.wrap(
+            summary or "One of xDSL's patterns.", 110, initial_indent=" " * 8, subsequent_indent=" " * 8
+        )
+    return "\n".join(lines) + "\n"
 
 
 def dialect_list() -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from mlopt import __version__
-from mlopt.cli.arguments import remark_kinds, validation_tolerance
+from mlopt.cli.arguments import add_disable_options, add_remark_options, validation_tolerance
 from mlopt.cli.bare import natural
 from mlopt.diagnostics import REMARK_KINDS, UsageError, did_you_mean, nearest
 
@@ -20,7 +21,7 @@ EPILOG = """examples:
   mlopt-opt model.mlir --convert-graph-to-kernel --mlir-print-ir-after-all 2> dumps.mlir
 
 IR goes to stdout, everything else to stderr. A weight #mlopt.weight<"name"> is looked up in STEM.safetensors beside
-FILE. --list-passes describes the passes and their options.
+FILE. --list-passes describes the passes and their options, --list-patterns what --disable-pattern can name.
 Exit codes: 0 done; 1 an error in the input, the pipeline or a pass; 2 a wrong command line.
 """
 SPLIT_MARKER = "// -----"
@@ -62,12 +63,17 @@ class OptArguments:
     timing: bool = False
     statistics: bool = False
     remarks: tuple[str, ...] = ()
+    remarks_filter: re.Pattern[str] | None = None
+    remarks_file: Path | None = None
+    disable_pass: list[str] = field(default_factory=list[str])
+    disable_pattern: list[str] = field(default_factory=list[str])
     validate: bool | float | None = None
     bisect: bool = False
     inputs: Path | None = None
     reproducers: Path = Path("mlopt-reproducers")
     dump_pass_pipeline: bool = False
     list_passes: bool = False
+    list_patterns: bool = False
     show_dialects: bool = False
 
 
@@ -167,17 +173,13 @@ def _build_parser() -> argparse.ArgumentParser:
     for name, help_text in (
         ("--allow-unregistered-dialect", "accept operations of unknown dialects"),
         ("--list-passes", "describe all passes and their options"),
+        ("--list-patterns", "describe the patterns of all passes"),
         ("--show-dialects", "list the dialects"),
         ("--dump-pass-pipeline", "print the pipeline with the values of all options"),
     ):
         parser.add_argument(name, action="store_true", help=help_text)
-    parser.add_argument(
-        "--remarks",
-        type=remark_kinds,
-        default=(),
-        metavar="KINDS",
-        help="print what passes did (passed), why they did not (missed), sizes (analysis); without KINDS all",
-    )
+    add_remark_options(parser)
+    add_disable_options(parser)
     validation = parser.add_argument_group("validation")
     validation.add_argument(
         "--validate",

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.arrays import read_npz
-from mlopt.cli.listing import dialect_list, pass_list
+from mlopt.cli.arguments import check_disabled, write_remarks
+from mlopt.cli.listing import dialect_list, pass_list, pattern_list
 from mlopt.cli.opt_arguments import OptArguments, parse_arguments
 from mlopt.compilation import level_of
 from mlopt.diagnostics import (
@@ -23,6 +24,7 @@ from mlopt.diagnostics import (
     InputError,
     MloptError,
     Place,
+    Remark,
     print_diagnostic,
     select_remarks,
 )
@@ -36,8 +38,8 @@ from mlopt.ir.verifier import verify_module
 from mlopt.passes.pipelines import OPTIMISATION_LEVELS, Level, named_pipeline
 from mlopt.passes.registry import PASSES, load_pass
 from mlopt.passmanager import (
+    Element,
     IRPrinting,
-    Pass,
     PassManager,
     PassResult,
     Pipeline,
@@ -62,12 +64,18 @@ def run(given: Sequence[str], sources: dict[str, str]) -> int:
     if arguments.list_passes:
         print(pass_list(), end="")
         return 0
+    if arguments.list_patterns:
+        print(pattern_list(), end="")
+        return 0
     if arguments.show_dialects:
         print(dialect_list(), end="")
         return 0
+    check_disabled(arguments.disable_pass, arguments.disable_pattern)
     _pipeline(arguments, "graph")  # a faulty one is an error whatever the input is
     if arguments.output != "-":
         check_writable(Path(arguments.output))
+    if arguments.remarks_file is not None:
+        check_writable(arguments.remarks_file)
     name, text = _read(arguments.input)
     sources[name] = text
     return _Run(arguments, name, text, sources).run()
@@ -82,6 +90,7 @@ class _Run:
     text: str
     sources: dict[str, str]
     results: list[PassResult] = field(default_factory=list[PassResult])
+    remarks: list[Remark] = field(default_factory=list[Remark])
     validator: Validator | None = None
     phases: dict[str, float] = field(
         default_factory=lambda: {"Parser": 0.0, PASSES_PHASE: 0.0, "Output": 0.0}
@@ -98,6 +107,9 @@ class _Run:
             outputs.append(output or "")  # so that the rest keeps its places between the markers
         code = max(codes, default=0)
         marker = self.arguments.split_input_file
+        if self.arguments.remarks_file is not None:
+            wanted = self.arguments.remarks_filter
+            write_remarks(self.arguments.remarks_file, self.remarks, self.arguments.remarks, wanted)
         self._write(f"{marker}\n".join(outputs), failed=code != 0)
         if self.arguments.statistics:
             print(statistics_report(self.results), file=sys.stderr)
@@ -110,6 +122,7 @@ class _Run:
         """Process one piece: the IR to print, or None if it failed, and the exit code."""
         ctx = make_context(allow_unregistered=self.arguments.allow_unregistered_dialect)
         attach_engine(ctx)
+        ctx.disabled_patterns = frozenset(self.arguments.disable_pattern)
         produced: list[Diagnostic] = []
         output, code = None, 0
         try:
@@ -195,7 +208,8 @@ class _Run:
 
     def _remarks(self, ctx: CompilerContext) -> list[Diagnostic]:
         """What passes reported: warnings always, remarks if asked for."""
-        remarks = select_remarks(ctx.remarks, self.arguments.remarks)
+        self.remarks += ctx.remarks
+        remarks = select_remarks(ctx.remarks, self.arguments.remarks, self.arguments.remarks_filter)
         return [*ctx.warnings, *(remark.diagnostic for remark in remarks)]
 
     def _write(self, text: str, *, failed: bool) -> None:
@@ -230,8 +244,9 @@ def _pipeline(arguments: OptArguments, level: Level) -> Pipeline:
     """
     expand = partial(named_pipeline, level=level)
     if arguments.pass_pipeline is not None:
-        return parse_pipeline(arguments.pass_pipeline, expand=expand)
-    elements: list[Pass | Pipeline] = []
+        pipeline = parse_pipeline(arguments.pass_pipeline, expand=expand)
+        return pipeline.without(arguments.disable_pass)
+    elements: list[Element] = []
     for name, options in arguments.passes:
         if name in OPTIMISATION_LEVELS:
             text = f"{name}{{{options}}}" if options else name
@@ -241,7 +256,7 @@ def _pipeline(arguments: OptArguments, level: Level) -> Pipeline:
         elements.append(
             pass_ if pass_.anchor in (None, "builtin.module") else Pipeline(pass_.anchor, (pass_,))
         )
-    return Pipeline("builtin.module", tuple(elements))
+    return Pipeline("builtin.module", tuple(elements)).without(arguments.disable_pass)
 
 
 def _instrumentations(arguments: OptArguments) -> tuple[IRPrinting, ...]:

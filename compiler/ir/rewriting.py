@@ -88,11 +88,10 @@ def pattern_name(pattern: RewritePattern | type[RewritePattern]) -> str:
 
 
 def pattern_summary(kind: type[RewritePattern]) -> str:
-    """The first line of a pattern's own docstring; empty if it has none."""
+    """The first line of a pattern's own docstring; empty if it has none, or if the pattern is one of xDSL's."""
     text = kind.__dict__.get("__doc__") or ""
-    return (
-        "" if text.startswith(f"{kind.__name__}(") else text.strip().partition("\n")[0]
-    )  # a dataclass's signature
+    is_signature = text.startswith(f"{kind.__name__}(")  # which is what a dataclass puts there
+    return "" if is_signature or kind.__module__.startswith("xdsl.") else text.strip().partition("\n")[0]
 
 
 @cache

@@ -16,15 +16,16 @@ _RULE = f"==={'-' * 73}==="
 def statistics_report(results: Sequence[PassResult]) -> str:
     """The statistics of each pass, in the order of the pipeline, under the anchors of nested pipelines.
 
-    `(S)` is what the pass counted, `(P)` how often a pattern was applied.
+    Lines `(S) N NAME` are what the pass counted, lines `(S) N pattern NAME` how often each pattern was applied.
     """
     lines = _heading("Pass statistics report")
     for depth, name, rows in _tree(results):
         lines.append("  " * depth + name)
         if len(rows) == 1 and rows[0].title == name:
             indent = "  " * (depth + 1)
-            for mark, counts in (("S", rows[0].statistics), ("P", rows[0].patterns)):
-                lines += [f"{indent}({mark}) {count} {key}" for key, count in sorted(counts.items())]
+            row = rows[0]
+            lines += [f"{indent}(S) {count} {key}" for key, count in sorted(row.statistics.items())]
+            lines += [f"{indent}(S) {count} pattern {key}" for key, count in sorted(row.patterns.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -35,7 +35,7 @@
 // REPORT:      'func.func' Pipeline
 // REPORT-NEXT:   CSE
 // REPORT-NEXT:     (S) 1 ops-merged
-// REPORT-NEXT:     (P) 1 merge-equal
+// REPORT-NEXT:     (S) 1 pattern merge-equal
 // REPORT-NEXT: DCE
 // REPORT:      ... Execution time report ...
 // REPORT:      Total Execution Time: {{[0-9.]+}} seconds

@@ -113,7 +113,7 @@ def test_no_output_file_after_an_error(opt, tmp_path: Path) -> None:
         (["good.mlir", "-o", "."], 1, "error: can't write here: this is a folder"),
         (["good.mlir", "--nope"], 2, "unknown command line argument '--nope'"),
         (["good.mlir", "--canonicalise"], 2, "did you mean '--canonicalize'?"),
-        (["good.mlir", "--fuse"], 2, "did you mean '--fuse-kernels'?"),
+        (["good.mlir", "--fuse-kernel"], 2, "did you mean '--fuse-kernels'?"),
         (["good.mlir", "other.mlir"], 2, "unknown command line argument 'other.mlir'"),
         (["good.mlir", "-o"], 2, "argument -o: expected one argument"),
         (
