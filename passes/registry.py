@@ -22,6 +22,7 @@ PASSES: dict[str, str] = {
     "fuse-swish": "mlopt.passes.graph.fuse_swish:FuseSwishPass",
     "fuse-attention": "mlopt.passes.graph.fuse_attention:FuseAttentionPass",
     "simplify-algebra": "mlopt.passes.graph.simplify_algebra:SimplifyAlgebraPass",
+    "fuse-quantized": "mlopt.passes.graph.fuse_quantized:FuseQuantizedPass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",
     "reuse-in-place": "mlopt.passes.kernel.reuse_in_place:ReuseInPlacePass",

@@ -1,0 +1,169 @@
+"""Values of the QDQ form: numbers that `graph.dequantize` makes of integers, with constant scales and zero points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, TensorType, f32, i8, i16
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mlopt.dialects import graph
+from mlopt.dialects.graph.base import is_unsigned, shape_of, tensor_type
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.dtypes import integer_range
+from mlopt.passes.graph.constants import constant_value
+
+Array: TypeAlias = np.ndarray
+EXACT = 1 << 24
+"""f32 holds every integer up to this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """`(integers - zero) * scale`, of one scale and zero point for the whole tensor."""
+
+    integers: SSAValue
+    scale: float
+    zero: int
+
+    @property
+    def element(self) -> Attribute:
+        """The type of the integers."""
+        return element_of(self.integers)
+
+    @property
+    def largest(self) -> int:
+        """The largest magnitude of the integers."""
+        low, high = integer_range(self.element)
+        return max(-low, high)
+
+    def same_numbers(self, other: Quantized) -> bool:
+        """Whether equal integers stand for equal numbers."""
+        return (self.element, self.scale, self.zero) == (other.element, other.scale, other.zero)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedConstant:
+    """Constant `integers * scale`, f64 arrays of one shape: the zero point is subtracted already.
+
+    `source` is the constant that they come from, and `is_plain` says that it holds just these integers as i8 or i16.
+    """
+
+    integers: Array
+    scale: Array
+    source: SSAValue
+    is_plain: bool
+
+    def scale_along(self, axes: Sequence[int]) -> Array | None:
+        """The scale with extent 1 along `axes`; None if it varies there."""
+        first = np.take(self.scale, [0], axis=axes[0]) if self.scale.shape[axes[0]] else self.scale
+        for axis in axes[1:]:
+            first = np.take(first, [0], axis=axis)
+        return first if bool(np.all(self.scale == first)) else None
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a tensor."""
+    return tensor_type(value.type).element_type
+
+
+def single_number(value: SSAValue | None, ctx: CompilerContext) -> float | None:
+    """The number that a constant of one element holds, 0 for an operand left out; None for anything else."""
+    if value is None:
+        return 0.0
+    array = constant_value(value, ctx)
+    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def is_usable(scale: float, element: Attribute) -> bool:
+    """Whether integers of that type have products with the scale that are neither infinite nor subnormal."""
+    limits = np.finfo(np.float32)
+    return float(limits.tiny) <= scale <= float(limits.max) / (1 << _width(element))
+
+
+def _width(element: Attribute) -> int:
+    assert isinstance(element, IntegerType)
+    return element.bitwidth
+
+
+def quantized(value: SSAValue, ctx: CompilerContext) -> Quantized | None:
+    """What `value` dequantizes: integers of 8 or 16 bits to f32, by constants; None for anything else."""
+    op = value.owner
+    if not isinstance(op, graph.DequantizeOp) or element_of(value) != f32:
+        return None
+    return _parameters(op.input, op.scale, op.zero_point, ctx)
+
+
+def quantized_as(op: graph.QuantizeOp, ctx: CompilerContext) -> Quantized | None:
+    """What `op` quantizes f32 numbers to, likewise."""
+    return (
+        _parameters(op.result, op.scale, op.zero_point, ctx)
+        if element_of(op.input) == f32 and rank_of_parameters(op) == 0
+        else None
+    )
+
+
+def rank_of_parameters(op: graph.QuantizeOp) -> int:
+    """How many elements scale and zero point have beyond one."""
+    sizes = [int(np.prod(shape_of(value))) for value in (op.scale, op.zero_point) if value is not None]
+    return max(sizes) - 1
+
+
+def _parameters(
+    integers: SSAValue, scale: SSAValue, zero: SSAValue | None, ctx: CompilerContext
+) -> Quantized | None:
+    element = element_of(integers)
+    if not isinstance(element, IntegerType) or element.bitwidth not in (8, 16):
+        return None
+    factor, start = single_number(scale, ctx), single_number(zero, ctx)
+    if factor is None or start is None or not is_usable(factor, element):
+        return None
+    return Quantized(integers, factor, int(start))
+
+
+def quantized_constant(value: SSAValue, ctx: CompilerContext) -> QuantizedConstant | None:
+    """The constant that `value` dequantizes, through transposes and reshapes; scale and zero point may vary."""
+    op = value.owner
+    match op:
+        case graph.TransposeOp():
+            inner = quantized_constant(op.input, ctx)
+            return inner and QuantizedConstant(
+                inner.integers.transpose(op.permutation),
+                inner.scale.transpose(op.permutation),
+                inner.source,
+                is_plain=False,
+            )
+        case graph.ReshapeOp():
+            inner, shape = quantized_constant(op.input, ctx), shape_of(op.result)
+            return inner and QuantizedConstant(
+                inner.integers.reshape(shape), inner.scale.reshape(shape), inner.source, is_plain=False
+            )
+        case graph.DequantizeOp() if element_of(value) == f32 and isinstance(
+            element_of(op.input), IntegerType
+        ):
+            arrays = [constant_value(operand, ctx) for operand in op.operands]
+            integers, scale, *zero = [None if a is None else a.astype(np.float64) for a in arrays]
+            if integers is None or scale is None or any(z is None for z in zero):
+                return None
+            for start in zero:
+                integers = integers - start
+            is_plain = element_of(op.input) in (i8, i16) and not any(np.any(start) for start in zero)
+            return QuantizedConstant(integers, np.broadcast_to(scale, integers.shape), op.input, is_plain)
+        case _:
+            return None
+
+
+def signed(values: Quantized) -> tuple[list[Operation], SSAValue]:
+    """The integers as i8 or i16, and the operation that makes them so, if one is needed."""
+    if not is_unsigned(values.element):
+        return [], values.integers
+    cast = graph.CastOp(values.integers, i16)
+    return [cast], cast.result
+
+
+def with_elements(value: SSAValue, element: Attribute) -> TensorType[Attribute]:
+    """The type of a tensor with other elements."""
+    return TensorType(element, shape_of(value))
