@@ -53,8 +53,7 @@ class AttentionOp(InferredOp):
 
     ```mlir
     %y = graph.attention %q, %k, %v mask %m scale = 1.250000e-01 nan_to_zero
-      : (tensor<2x8x16x64xf32>, tensor<2x2x17x64xf32>, tensor<2x2x17x32xf32>, tensor<2x1x1x17xf32>)
-      -> tensor<2x8x16x32xf32>
+      : (tensor<8x16x64xf32>, tensor<2x7x64xf32>, tensor<2x7x32xf32>, tensor<7xf32>) -> tensor<8x16x32xf32>
     ```
     """
 

@@ -81,6 +81,7 @@ class FuseAttention(Fusion):
     """matmul(softmax(matmul(q * a, transpose(k) * b) * c + mask), v) -> attention(q, k, v, mask) scale a * b * c"""
 
     statistic: ClassVar[str] = "attentions-fused"
+    roots: ClassVar = (graph.MatMulOp,)
 
     def match(self, op: Operation) -> Group | Miss | None:
         if not isinstance(op, graph.MatMulOp):
@@ -99,7 +100,8 @@ class FuseAttention(Fusion):
         if is_constant(scores.product.rhs) and is_constant(op.rhs):
             return None
         ops += [*reversed(scores.ops), scores.product]
-        query, key = (self._unscaled(operand, scores, ops) for operand in scores.product.operands)
+        query = self._unscaled(scores.product.lhs, scores, ops)
+        key = self._key(scores, ops)
         if softmax.axis.value.data != rank_of(softmax.input) - 1:
             return Miss("the softmax is not along the keys")
         if scores.problem is not None:
@@ -193,12 +195,23 @@ class FuseAttention(Fusion):
                     return inner
         return value
 
+    def _key(self, scores: _Scores, ops: list[Operation]) -> Ordered:
+        """The key and the order of its dimensions, from the right operand of the product, in which it is transposed."""
+        value = self._unscaled(scores.product.rhs, scores, ops)
+        transposed, transpose = _ordered(value), value.owner
+        if isinstance(transpose, graph.TransposeOp) and value.has_one_use():
+            before: list[Operation] = []
+            transposed = Ordered(self._unscaled(transpose.input, scores, before), transposed.order)
+            ops += [transpose, *before] if before else []
+        *batch, columns, rows = transposed.order
+        return Ordered(transposed.value, (*batch, rows, columns))
+
     def _group(
         self,
         op: graph.MatMulOp,
         ops: list[Operation],
         query: SSAValue,
-        key: SSAValue,
+        key: Ordered,
         scores: _Scores,
         *,
         nan_to_zero: bool,
@@ -242,7 +255,7 @@ class FuseAttention(Fusion):
                 new.append(graph.ReshapeOp(attention.result, shape_of(op.result)))
             return new
 
-        return Group(ops, build, "attention")
+        return Group(ops, build, "'attention'")
 
     def _is_causal(self, mask: Moved, scores: Shape) -> bool:
         """Is a mask that is added the constant 0 where the key is not after the query, and -inf elsewhere?"""
@@ -299,29 +312,38 @@ class Moved:
         return value
 
 
-def _read_once(key: SSAValue, value: SSAValue) -> list[Moved]:
-    """The key, not transposed, and the value; before their heads are repeated, if the same heads are left of both."""
-    ordered: list[tuple[SSAValue, Shape]] = []
-    for operand, last in ((key, (1, 0)), (value, (0, 1))):
-        order = tuple(range(rank_of(operand)))
-        if isinstance(transpose := operand.owner, graph.TransposeOp):
-            operand, order = transpose.input, transpose.permutation
-        ordered.append((operand, (*order[:-2], *(order[-2:][i] for i in last))))
-    once = [_before_repeat(*operand) for operand in ordered]
-    if once[0] is not None and once[1] is not None and once[0].shape[-3] == once[1].shape[-3]:
-        return [once[0], once[1]]
-    (source, order), _ = ordered
-    untransposed = Moved(source)
-    untransposed.transpose(order)
-    return [untransposed, Moved(value)]
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A value with its dimensions in another order."""
+
+    value: SSAValue
+    order: Shape
 
 
-def _before_repeat(value: SSAValue, order: Shape) -> Moved | None:
-    """`value` transposed to an order, read before its heads were repeated; None if they were not.
+def _ordered(value: SSAValue) -> Ordered:
+    """What a transpose reads, in the order that it makes; another value as it is."""
+    if isinstance(value.owner, graph.TransposeOp):
+        return Ordered(value.owner.input, value.owner.permutation)
+    return Ordered(value, tuple(range(rank_of(value))))
+
+
+def _read_once(key: Ordered, value: SSAValue) -> list[Moved]:
+    """Key and value, before their heads are repeated, if the same heads are left of both."""
+    first, second = _before_repeat(key), _before_repeat(_ordered(value))
+    if first is not None and second is not None and first.shape[-3] == second.shape[-3]:
+        return [first, second]
+    whole = Moved(key.value)
+    whole.transpose(key.order)
+    return [whole, Moved(value)]
+
+
+def _before_repeat(operand: Ordered) -> Moved | None:
+    """An operand, read before its heads were repeated; None if they were not.
 
     Heads are the last dimension but two of the order. They are repeated by an expand of a dimension behind them that a
     reshape merges into them, or, if there is one head, by an expand of it.
     """
+    value, order = operand.value, operand.order
     if len(order) < 3:
         return None
     axis, shape = order[-3], shape_of(value)
@@ -394,8 +416,8 @@ def _respelled(shape: Shape, scores: Shape, finest: Shape) -> Shape | None:
     parts = _parts(scores, finest)
     assert parts is not None
     result: list[int] = []
-    missing = len(parts) - (len(shape) - 2)
-    for size, whole, part in zip((*[1] * missing, *shape[:-2]), scores, parts, strict=False):
+    first = len(parts) - (len(shape) - 2)
+    for size, whole, part in zip(shape[:-2], scores[first:], parts[first:], strict=False):
         if len(part) == 1:
             result.append(size)
         elif size in (1, whole):
