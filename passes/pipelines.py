@@ -1,12 +1,12 @@
 """The order of the passes, and why. Only this file orders passes.
 
 A compilation runs three phases, one per level; each ends with the conversion to the next. A new pass of the graph level
-is one line in one of three lists, `CLEANING`, `FUSIONS` or `COSTLY`: its name and options, and why it stands where it
-stands.
+is one line in one of four lists, `CLEANING`, `FUSIONS`, `COSTLY` or `FIRST`: its name and options, and why it stands
+where it stands.
 
 - graph: `CLEANING` to a fixpoint, then `FUSIONS`, then both again, until nothing changes: what a fusion leaves is
   cleaned, and what cleaning brings together is fused. A pass for which nothing has changed since it ran is not run
-  again, so that the last rounds cost little. O1 has no fusions, O3 has `COSTLY` too.
+  again, so that the last rounds cost little. O1 has no fusions, O3 has `COSTLY` too, and `FIRST` before all.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
   both before bufferization, so that the decisions stand in the IR.
 - memref: bufferize, then workspaces (they are buffers too), then offsets.
@@ -78,6 +78,11 @@ the activation or the residual that nothing else wanted.
 COSTLY: tuple[Step, ...] = ()
 """What O3 has beside O2, after the fusions: passes that take longer, or round differently within declared limits."""
 
+FIRST: tuple[Step, ...] = (
+    Step("fuse-quantized", "before fold-constants, which multiplies the integers of weights by their scales"),
+)
+"""What O3 runs once, on the module as it was imported."""
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
@@ -146,7 +151,8 @@ def _graph_passes(options: PipelineOptions) -> tuple[str, ...]:
     cleaning = f"fixpoint({','.join(elements(CLEANING))})"
     later = elements(FUSIONS) if options.fusion else []
     later += elements(COSTLY) if options.thorough else []
-    return (f"fixpoint({','.join([cleaning, *later])})",) if later else (cleaning,)
+    first = elements(FIRST) if options.thorough else []
+    return (*first, f"fixpoint({','.join([cleaning, *later])})" if later else cleaning)
 
 
 def _kernel_passes(options: PipelineOptions) -> list[str]:
