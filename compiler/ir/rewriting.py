@@ -23,8 +23,9 @@ from typing import Any, get_args
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.folder import Folder
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriterListener, RewritePattern
+from xdsl.rewriter import InsertPoint
 from xdsl.traits import ConstantLike, HasFolder
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.worklist import Worklist
@@ -35,7 +36,7 @@ from mlopt.ir.effects import is_dead
 from mlopt.ir.locations import fuse_locations, place_of, place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.ir.rewrite_limit import current_limit
-from mlopt.ir.rewrite_scope import RewriteScope, current_scope, is_enabled
+from mlopt.ir.rewrite_scope import current_scope, is_enabled
 
 FOLD = "fold"
 ERASE_DEAD = "erase-dead"
@@ -83,7 +84,11 @@ def rewrite_greedily(
 
 def pattern_name(pattern: RewritePattern | type[RewritePattern]) -> str:
     """What a pattern is counted and switched off by: the name of its class."""
-    kind = pattern if isinstance(pattern, type) else type(pattern)
+    return _class_name(pattern if isinstance(pattern, type) else type(pattern))
+
+
+@cache
+def _class_name(kind: type[RewritePattern]) -> str:
     return kind.__name__.lstrip("_")
 
 
@@ -151,9 +156,24 @@ class PatternSet(RewritePattern):
 def _try(pattern: RewritePattern, op: Operation, rewriter: PatternRewriter) -> None:
     """Apply a pattern if it matches; remarks it makes name it."""
     scope = current_scope()
-    if scope is not None and not isinstance(pattern, PatternSet):
-        scope.current = pattern_name(pattern)
+    if scope is not None:
+        scope.current = _class_name(type(pattern))
     pattern.match_and_rewrite(op, rewriter)
+
+
+class _Rewriter(PatternRewriter):
+    """The rewriter of a driver, for one operation after the other: making one takes longer than most matches."""
+
+    def __init__(self, listener: PatternRewriterListener):
+        super().__init__(InsertPoint.at_end(Block()))
+        self.extend_from_listener(listener)
+
+    def move_to(self, op: Operation) -> None:
+        """Be as new, in front of `op`."""
+        self._current_operation = op
+        self.insertion_point = InsertPoint.before(op)
+        self.has_done_action = False
+        self.name_hint = None
 
 
 @dataclass
@@ -165,17 +185,13 @@ class _Match:
     erased: list[Operation] = field(default_factory=list[Operation])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Start:
     """Where an operation stood before it was rewritten, and how many remarks there were."""
 
     location: LocationAttr
     parent: Operation | None
     passed: int
-
-    @classmethod
-    def of(cls, op: Operation, scope: RewriteScope | None) -> _Start:
-        return cls(op.location, op.parent_op(), 0 if scope is None else scope.passed)
 
     @property
     def where(self) -> Operation | LocationAttr:
@@ -194,10 +210,7 @@ class _Handlers:
 
     folds: bool
     patterns: tuple[RewritePattern, ...]
-
-    @property
-    def any(self) -> bool:
-        return self.folds or bool(self.patterns)
+    any: bool
 
 
 def _sentence(pattern: RewritePattern | str, op: Operation) -> str:
@@ -235,12 +248,13 @@ class _Driver:
         """What a rewrite took a use from: if it is dead, that is a consequence, and needs no remark."""
         self.match: _Match | None = None
         self.handlers: dict[type[Operation], _Handlers] = {}
-        self.listener = PatternRewriterListener(
+        listener = PatternRewriterListener(
             operation_insertion_handler=[self._inserted],
             operation_removal_handler=[self._removed],
             operation_modification_handler=[self._push],
             operation_replacement_handler=[self._replaced],
         )
+        self.rewriter = _Rewriter(listener)
 
     def run(self) -> RewriteResult:
         changed = False
@@ -282,23 +296,24 @@ class _Driver:
                 and kind.has_trait(HasFolder)
                 and not kind.has_trait(ConstantLike, value_if_unregistered=True)
             )
-            found = _Handlers(folds, tuple(p for p in self.patterns if may_match(p, kind)))
+            patterns = tuple(pattern for pattern in self.patterns if may_match(pattern, kind))
+            found = _Handlers(folds, patterns, folds or bool(patterns))
             self.handlers[kind] = found
         return found
 
     def _visit(self, op: Operation) -> bool:
         """Rewrite one operation if something applies; returns whether it did."""
-        if self.dce and is_dead(op):
-            start = _Start.of(op, self.scope)
-            rewriter = self._rewriter(op)
+        dead = self.dce and is_dead(op)
+        handlers = self._handlers(type(op))
+        if not dead and not handlers.any:
+            return False
+        start = _Start(op.location, op.parent_op(), 0 if self.scope is None else self.scope.passed)
+        rewriter = self.rewriter
+        rewriter.move_to(op)
+        if dead:
             rewriter.erase(op)
             self._done(ERASE_DEAD, op, start)
             return True
-        handlers = self._handlers(type(op))
-        if not handlers.any:
-            return False
-        start = _Start.of(op, self.scope)
-        rewriter = self._rewriter(op)
         self.match = _Match(op)
         try:
             if handlers.folds and self._fold(op, rewriter):
@@ -317,11 +332,6 @@ class _Driver:
             if self.scope is not None:
                 self.scope.current = None
         return False
-
-    def _rewriter(self, op: Operation) -> PatternRewriter:
-        rewriter = PatternRewriter(op)
-        rewriter.extend_from_listener(self.listener)
-        return rewriter
 
     def _done(self, pattern: RewritePattern | str, op: Operation, start: _Start) -> None:
         """Number and count a rewrite, and report it if it has not reported itself."""

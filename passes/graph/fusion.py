@@ -20,7 +20,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import fuse_locations, nodes_text
-from mlopt.ir.rewriting import may_match, pattern_name, rewrite_greedily
+from mlopt.ir.rewriting import pattern_name, rewrite_greedily
 from mlopt.passes.graph.constants import constant_value
 
 
@@ -69,8 +69,19 @@ class Fusion(RewritePattern):
             return Miss(use)
         return group
 
+    def __post_init__(self) -> None:
+        self._misses: dict[Operation, Miss] = {}
+
+    def miss_at(self, op: Operation) -> Miss | None:
+        """What `checked` said when `op` was looked at last, if that was a miss."""
+        return self._misses.get(op)
+
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         group = self.checked(op)
+        if isinstance(group, Miss):
+            self._misses[op] = group
+        else:
+            self._misses.pop(op, None)
         if not isinstance(group, Group):
             return
         new = group.build()
@@ -89,13 +100,10 @@ class Fusion(RewritePattern):
 def fuse(ctx: CompilerContext, root: Operation, fusions: Sequence[Fusion]) -> bool:
     """Fuse every group inside `root`, then report the near misses; returns whether anything changed."""
     changed = rewrite_greedily(root, fusions, ctx=ctx).changed
-    by_kind: dict[type[Operation], list[Fusion]] = {}
+    # The last sweep over the operations has changed nothing: what it found still holds.
     for op in root.walk():
-        kind = type(op)
-        if kind not in by_kind:
-            by_kind[kind] = [fusion for fusion in fusions if may_match(fusion, kind)]
-        for fusion in by_kind[kind]:
-            if isinstance(miss := fusion.checked(op), Miss):
+        for fusion in fusions:
+            if (miss := fusion.miss_at(op)) is not None:
                 what = f"not fused: {miss.reason}"
                 ctx.remark(fusion.pass_name, "missed", what, op, pattern=pattern_name(fusion))
     return changed
