@@ -44,6 +44,7 @@ CLEANING: tuple[Step, ...] = (
     Step("fold-constants", "shape arithmetic and masks become constants, which all other patterns match on"),
     Step("canonicalize", "one form for what can be written in several"),
     Step("cse", "a value computed twice is one value for what follows"),
+    Step("simplify-algebra", "after cse, so that equal operands are one value; no movement concerns it"),
     Step("eliminate-casts", "before eliminate-transposes, which counts what stands around a transpose"),
     Step("eliminate-slices", "likewise"),
     Step(
@@ -55,7 +56,7 @@ CLEANING: tuple[Step, ...] = (
 """Level 0: what is never a loss, and exact. Runs to a fixpoint."""
 
 FUSIONS: tuple[Step, ...] = (
-    Step("fold-batch-norm", "first: what is left of a norm is the scale or the bias of what is before it"),
+    Step("stabilize-softmax", "first: what was written out is one operation for what follows"),
     Step(
         "fuse-layer-norm",
         "norms before activations; a norm of what is centered is a layer norm, not an RMS norm",
@@ -67,12 +68,17 @@ FUSIONS: tuple[Step, ...] = (
         "fuse-attention",
         "before fuse-linear, which would take the products; norms and activations are outside",
     ),
+    Step(
+        "fold-batch-norm",
+        "after norms, activations and attention, whose scales and shifts it would take; before convolutions and "
+        "linears take the biases that it makes",
+    ),
 )
 """Level 1: groups of operations that become one by meaning.
 
-In this order: what makes numbers safe (softmax), what disappears into weights (batch norm), norms, activations,
-attention (which contains a softmax, and takes rotary embeddings as inputs), then convolutions and linears, which take
-the activation or the residual that nothing else wanted.
+In this order: what makes numbers safe (softmax), norms, activations, attention (which contains a softmax, and takes
+rotary embeddings as inputs), what disappears into weights (batch norm), then convolutions and linears, which take the
+activation or the residual that nothing else wanted.
 """
 
 COSTLY: tuple[Step, ...] = ()

@@ -22,6 +22,8 @@ PASSES: dict[str, str] = {
     "fuse-swish": "mlopt.passes.graph.fuse_swish:FuseSwishPass",
     "fuse-attention": "mlopt.passes.graph.fuse_attention:FuseAttentionPass",
     "simplify-algebra": "mlopt.passes.graph.simplify_algebra:SimplifyAlgebraPass",
+    "stabilize-softmax": "mlopt.passes.graph.stabilize_softmax:StabilizeSoftmaxPass",
+    "approximate-gelu": "mlopt.passes.graph.approximate_gelu:ApproximateGeluPass",
     "fuse-quantized": "mlopt.passes.graph.fuse_quantized:FuseQuantizedPass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",

@@ -29,8 +29,8 @@ class Pass(ModulePass):
     for a second run of its own to change says that it is `idempotent`: a fixpoint then spares that run. `rewrites` are
     the names of what it does without patterns (those it gives `may_rewrite`), each with a sentence; pattern classes in
     its module are found without. A pass that approximates by intent says in `validation_tolerance` by how much of the
-    largest number of an output its results may differ. A pass that gives numbers where something had been too large or too
-    small for its type before says that it `repairs_overflow`.
+    largest number of an output its results may differ. A pass that gives numbers where something was
+    too large or too small for its type says that it `repairs_overflow`.
     """
 
     anchor: ClassVar[str | None] = "builtin.module"

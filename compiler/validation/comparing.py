@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
@@ -82,6 +83,24 @@ class Rounding:
         part = np.asarray(self._generator.random(array.shape), np.float64) * 2 - 1
         disturbed: Array = array.astype(np.float64) * (1 + part * _eps(array.dtype))
         return disturbed.astype(array.dtype)
+
+
+class RangeWatch:
+    """Sees whether arrays of floats hold infinities, NaN, or numbers that are so small that digits are lost.
+
+    -inf alone does not count: it is what masks are made of.
+    """
+
+    def __init__(self) -> None:
+        self.found = False
+
+    def __call__(self, array: Array) -> Array:
+        if array.dtype.kind != "c" and is_floating(array):
+            wide = np.abs(array.astype(np.float64))
+            smallest = float(cast(Any, ml_dtypes.finfo(array.dtype)).smallest_normal)
+            is_outside = np.isnan(wide) | (array == np.inf) | ((wide > 0) & (wide < smallest))
+            self.found |= bool(np.any(is_outside))
+        return array
 
 
 def default_tolerance(module: ModuleOp) -> float:

@@ -24,7 +24,7 @@ from mlopt.ir.dtypes import typed_array
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.instrumentation import Instrumentation
 from mlopt.validation.bisection import Blame, find_blame
-from mlopt.validation.comparing import Difference, Rounding, compare_outputs, default_tolerance
+from mlopt.validation.comparing import Difference, RangeWatch, Rounding, compare_outputs, default_tolerance
 from mlopt.validation.evaluation import (
     Array,
     Evaluator,
@@ -239,6 +239,9 @@ class Validator(Instrumentation):
             if difference is None:
                 break
             known = samples[len(verdicts) - 1]
+            if suspect.pass_.repairs_overflow and self._leaves_range(known, suspect.pass_, before):
+                samples.remove(known)
+                continue
             if not is_conversion or self._is_firm(known, before, suspect.tolerance):
                 return known, difference
             samples.remove(known)
@@ -267,6 +270,22 @@ class Validator(Instrumentation):
         )
         self._say_once(what, None)
         return False
+
+    def _leaves_range(self, known: _Known, pass_: Pass, before: ModuleOp) -> bool:
+        """Whether something is too large or too small for its type before a pass that repairs that.
+
+        Then the right answer is not what there was; what the function computes from here on is compared with that.
+        """
+        watch = RangeWatch()
+        Evaluator(before, self.ctx.weights).run(known.function, known.inputs, disturb=watch)
+        if watch.found:
+            known.outputs = None
+            self._say_once(
+                f"function '@{known.function}' on {known.origin} inputs: before pass '{pass_.name}' a result is too "
+                "large or too small for its type, which the pass repairs",
+                None,
+            )
+        return watch.found
 
     def _reject(self, suspect: Suspect, before: ModuleOp, known: _Known, difference: Difference) -> None:
         """Find out what there is to know about a change that is not accepted, and report it."""

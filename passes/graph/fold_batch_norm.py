@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -57,6 +58,7 @@ class FoldBatchNormPass(Pass):
     """
 
     name = "fold-batch-norm"
+    idempotent: ClassVar[bool] = True
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         foldings = [FoldIntoProducer(ctx, self.name), FoldIntoUser(ctx, self.name)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from xdsl.ir import Operation
 
@@ -31,6 +31,7 @@ class SimplifyAlgebraPass(Pass):
     """
 
     name = "simplify-algebra"
+    idempotent: ClassVar[bool] = True
 
     mode: Literal["exact", "fast"] = "exact"
 

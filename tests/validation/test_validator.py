@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
 
 import mlopt
 from mlopt.cli import main as mlopt_main
 from mlopt.cli import opt
 from mlopt.compilation import compile_model, load_model
+from mlopt.dialects import graph
 from mlopt.engine import attach_engine
 from mlopt.ir import make_context, parse_module
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.options import CompileOptions
+from mlopt.passes.graph.stabilize_softmax import StabilizeSoftmaxPass
 from mlopt.passes.registry import PASSES
 from mlopt.passmanager import Pass, PassManager, Pipeline
 from mlopt.validation import ValidationOptions, Validator
@@ -103,6 +107,63 @@ def test_given_inputs_show_what_seeded_ones_do_not(tmp_path: Path) -> None:
         assert {name: kept[name].tolist() for name in kept} == {
             name: array.tolist() for name, array in inputs.items()
         }
+
+
+SOFTMAX = """
+    func.func @main(%x: tensor<2x3xf32> {mlopt.name = "x"}) -> (tensor<2x3xf32> {mlopt.name = "y"}) {
+      %e = graph.exp %x : tensor<2x3xf32>
+      %s = graph.reduce_sum %e axes = [1] keepdims : (tensor<2x3xf32>) -> tensor<2x1xf32>
+      %y = graph.div %e, %s : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+      func.return %y : tensor<2x3xf32>
+    }"""
+
+
+@dataclass(frozen=True)
+class WrongAxisPass(Pass):
+    """A pass that says that it repairs overflow, and takes the softmax along the wrong axis."""
+
+    name = "wrong-axis"
+    repairs_overflow: ClassVar[bool] = True
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        for inner in list(op.walk()):
+            if isinstance(inner, graph.DivOp):
+                exp = inner.lhs.owner
+                assert isinstance(exp, graph.ExpOp)
+                Rewriter.replace_op(inner, graph.SoftmaxOp(exp.input, 0))
+        return True
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [1000, 1000, 0],  # exp is inf: NaN before, 1/2 after
+        [-1000, -1000, -1000],  # the sum is 0: NaN before, 1/3 after
+        [88.5, 88.5, 88.5],  # the sum is inf: 0 before, 1/3 after
+        [-103, -102, -102],  # exp has lost its digits: 0.25, 0.375, 0.375 before
+    ],
+)
+def test_a_repaired_overflow_is_no_difference(row: list[float], tmp_path: Path) -> None:
+    """The inputs given show what is repaired, and are said not to be judged by; the seeded ones still count."""
+    inputs = {"x": np.array([row, [1, 2, 3]], np.float32)}
+    validator = validator_of(SOFTMAX, StabilizeSoftmaxPass(), tmp_path, inputs=inputs)
+    assert not validator.rejections
+    (checked,) = validator.validated
+    assert checked.largest_error < 1e-6
+    (said,) = validator.report()["not_validated"]
+    assert (
+        "on given inputs: before pass 'stabilize-softmax' a result is too large or too small for its type"
+        in said
+    )
+    (rejection,) = validator_of(SOFTMAX, WrongAxisPass(), tmp_path, inputs=inputs).rejections
+    assert "(on seeded inputs)" in rejection.diagnostic.message
+
+
+def test_inputs_on_which_nothing_overflows_judge_a_repair(tmp_path: Path) -> None:
+    """No seeded input is needed: these are in range, and the axis is wrong."""
+    inputs = {"x": np.array([[0, -5, 5], [1, 2, 3]], np.float32)}
+    validator = validator_of(SOFTMAX, WrongAxisPass(), tmp_path, inputs=inputs)
+    assert validator.rejections and not validator.report()["not_validated"]
 
 
 NEGATION = "graph.neg %b : tensor<4xf32>"
