@@ -75,7 +75,7 @@ class AssignBuffersPass(Pass):
     def _plan(self, buffers: Sequence[Buffer]) -> Plan:
         result = plan(buffers, self.strategy)
         if self.strategy == "aggressive" and result.status == GAP and self.nodes > 0:
-            return search(buffers, nodes=self.nodes).plan
+            return search(buffers, nodes=self.nodes, start=result).plan
         return result
 
 

@@ -206,15 +206,14 @@ def test_tiny_instances_are_close_to_brute_force(buffers: list[Buffer]) -> None:
     assert plan(buffers).height == (smallest_height(buffers) if buffers else 0)
 
 
-def test_a_buffer_that_came_too_late_is_taken_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_that_came_too_late_is_taken_first() -> None:
     """Nine units live at once, and nine suffice; no order of the portfolio finds that, a repair does."""
     rows = [("a", 4, 6, 4), ("b", 4, 9, 2), ("c", 0, 4, 3), ("d", 3, 5, 3), ("e", 6, 11, 6), ("f", 2, 3, 4)]
     buffers = buffers_of(rows)
     result = plan(buffers)
     check_plan(buffers, result.offsets, 9)
     assert (result.height, result.status) == (9, OPTIMAL)
-    monkeypatch.setattr("mlopt.memory.planner._REPAIRS", 0)
-    assert plan(buffers).height == 10
+    assert plan(buffers, repairs=0).height == 10
 
 
 def test_plans_do_not_depend_on_anything_but_the_input() -> None:
