@@ -1,7 +1,7 @@
 """The patterns of each pass by name: what each does, and what can be switched off.
 
-A pass's patterns are the pattern classes in its module, or operations' own for `canonicalize`, and the rewrites that it
-does without (`Pass.rewrites`).
+A pass's patterns are the pattern classes in its module (imported ones and tuples of them too), or operations' own for
+`canonicalize`, and the rewrites that it does without (`Pass.rewrites`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from importlib import import_module
 from inspect import isabstract
+from typing import cast
 
 from xdsl.ir import Dialect
 from xdsl.pattern_rewriter import RewritePattern
@@ -54,10 +55,11 @@ def check_pattern_names(names: Collection[str]) -> None:
 
 
 def _module_classes(pass_class: type[Pass]) -> Iterator[type[RewritePattern]]:
-    """The pattern classes in the pass's module, defined there or imported."""
+    """The pattern classes in the pass's module, defined there or imported, alone or in a tuple of them."""
     for value in vars(sys.modules[pass_class.__module__]).values():
-        if isinstance(value, type) and issubclass(value, RewritePattern) and not _is_frame(value):
-            yield value
+        for member in cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,):
+            if isinstance(member, type) and issubclass(member, RewritePattern) and not _is_frame(member):
+                yield member
 
 
 def _is_frame(kind: type[RewritePattern]) -> bool:
