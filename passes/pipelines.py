@@ -64,6 +64,7 @@ FUSIONS: tuple[Step, ...] = (
     Step("fuse-rms-norm", "after fuse-layer-norm, which takes what is centered"),
     Step("fuse-gelu", "activations before convolutions and linears, which take them"),
     Step("fuse-swish", "likewise"),
+    Step("fuse-rotary", "before fuse-attention, whose queries and keys it makes"),
     Step(
         "fuse-attention",
         "before fuse-linear, which would take the products; norms and activations are outside",

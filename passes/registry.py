@@ -19,6 +19,7 @@ PASSES: dict[str, str] = {
     "fuse-gelu": "mlopt.passes.graph.fuse_gelu:FuseGeluPass",
     "fuse-layer-norm": "mlopt.passes.graph.fuse_layer_norm:FuseLayerNormPass",
     "fuse-rms-norm": "mlopt.passes.graph.fuse_rms_norm:FuseRmsNormPass",
+    "fuse-rotary": "mlopt.passes.graph.fuse_rotary:FuseRotaryPass",
     "fuse-swish": "mlopt.passes.graph.fuse_swish:FuseSwishPass",
     "fuse-attention": "mlopt.passes.graph.fuse_attention:FuseAttentionPass",
     "simplify-algebra": "mlopt.passes.graph.simplify_algebra:SimplifyAlgebraPass",

@@ -23,6 +23,7 @@ from mlopt.export import quantization as _quantization
 from mlopt.export import recurrent as _recurrent
 from mlopt.export import reduction as _reduction
 from mlopt.export import resize as _resize
+from mlopt.export import rotary as _rotary
 from mlopt.export import sampling as _sampling
 from mlopt.export import scalars as _scalars
 from mlopt.export import scatter as _scatter
@@ -49,6 +50,7 @@ FAMILIES = (
     _recurrent,
     _reduction,
     _resize,
+    _rotary,
     _sampling,
     _scalars,
     _scatter,

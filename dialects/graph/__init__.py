@@ -91,6 +91,7 @@ from mlopt.dialects.graph.reduction import (
     ReductionOp,
 )
 from mlopt.dialects.graph.resize import ResizeOp
+from mlopt.dialects.graph.rotary import RotaryEmbeddingOp
 from mlopt.dialects.graph.sampling import DeformConvOp, GridSampleOp, RoiAlignOp
 from mlopt.dialects.graph.scatter import ScatterElementsOp, ScatterNdOp
 from mlopt.dialects.graph.selection import (
@@ -245,6 +246,7 @@ __all__ = [
     "ResizeOp",
     "RmsNormOp",
     "RoiAlignOp",
+    "RotaryEmbeddingOp",
     "RoundOp",
     "ScatterElementsOp",
     "ScatterNdOp",

@@ -318,6 +318,15 @@ def _row_norm_from_operand(op: Operation, index: int, order: Order) -> Orders | 
     return _row_norm(op, order) if index == 0 else None
 
 
+def _rotary(op: Operation, order: Order) -> Orders | None:
+    """The pairs stay along the last dimension; the tables take part as if they had the full rank."""
+    return _uniform(op, order) if order and order[-1] == len(order) - 1 else None
+
+
+def _rotary_from_operand(op: Operation, index: int, order: Order) -> Orders | None:
+    return _rotary(op, order) if rank_of(op.operands[index]) == len(order) else None
+
+
 def _expand(op: Operation, order: Order) -> Orders | None:
     return _first_only(op, order) if rank_of(op.operands[0]) == len(order) else None
 
@@ -353,6 +362,7 @@ _REORDERINGS: dict[type, Reordering] = {
     graph.ArgMaxOp: Reordering(_reduction_from_operand, _reduction_from_result, _recreate(_axis)),
     graph.LayerNormOp: _ROW_NORM,
     graph.RmsNormOp: _ROW_NORM,
+    graph.RotaryEmbeddingOp: Reordering(_rotary_from_operand, _rotary, _recreate()),
     graph.ReshapeOp: Reordering(_reshape_from_operand, _reshape_from_result, _rebuild_reshape),
     graph.MatMulOp: Reordering(_matmul_from_operand, _matmul_from_result, _rebuild_matmul),
     graph.ConvOp: Reordering(_convolution_from_operand, _convolution, _recreate(_window_properties)),

@@ -211,6 +211,17 @@ CASES = [
     case(graph.BatchNormOp, IMAGE, *(np.abs(RNG.standard_normal(4)).astype(np.float32) for _ in range(4)), epsilon=0.1),
     *(case(graph.LayerNormOp, IMAGE, scale, scale, axis=2, epsilon=0.1)
       for scale in (IMAGE[0, 0], IMAGE[0, :, :1, :1])),
+    *(case(graph.RotaryEmbeddingOp, x.astype(dtype), *(x[0, 0, :, :4].astype(dtype).reshape(table) for _ in range(2)),
+           interleaved=interleaved)
+      for x in [RNG.standard_normal((1, 3, 5, 8))] for table in ((5, 4), (1, 1, 5, 4)) for interleaved in (False, True)
+      for dtype in (np.float32, np.float64, np.float16)),
+    *(case(graph.RotaryEmbeddingOp, IMAGE[0], IMAGE[0, :, :, :3], IMAGE[0, 0, 0, 3:], interleaved=interleaved)
+      for interleaved in (False, True)),
+    case(graph.RotaryEmbeddingOp, IMAGE, IMAGE[0, :1, :1, :3].reshape(1, 3), IMAGE[0, 1, :1, :3]),
+    *(case(graph.LayerNormOp, X.astype(dtype), np.ones((), dtype), epsilon=1e-3)
+      for dtype in (np.float32, np.float64, np.float16)),
+    *(case(graph.RmsNormOp, X.astype(dtype), np.ones((), dtype), epsilon=1e-3)
+      for dtype in (np.float32, np.float64, np.float16)),
     case(graph.LayerNormOp, X, X[0], epsilon=1e-3),
     case(graph.LayerNormOp, X.astype(np.float64), X[0].astype(np.float64), epsilon=1e-3),
     case(graph.LayerNormOp, X.astype(np.float16), X.astype(np.float16)),

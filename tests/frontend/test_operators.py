@@ -260,6 +260,26 @@ NORMALIZATIONS = [
     *(case("LpNormalization", X, p=p, axis=axis) for p in (1, 2) for axis in (-1, 0)),
     case("LpNormalization", np.array([[0, 0], [3, -4]], np.float32)),
     case("Attention", *(floats(1, 2, length, 8) for length in (3, 5, 5)), opset=23),
+    *(
+        case(
+            "RotaryEmbedding",
+            floats(2, 3, 5, 8),
+            *(floats(2, 5, 4, seed=seed) for seed in (1, 2)),
+            opset=23,
+            interleaved=interleaved,
+        )
+        for interleaved in (0, 1)
+    ),
+    shaped(
+        "RotaryEmbedding",
+        floats(2, 5, 24),
+        floats(9, 3, seed=1),
+        floats(9, 3, seed=2),
+        np.array([[0, 1, 2, 3, 4], [8, 7, 6, 5, 4]]),
+        opset=23,
+        num_heads=3,
+        rotary_embedding_dim=6,
+    ),
     case("LayerNormalization", X, floats(4), floats(4, seed=1)),
     case("LayerNormalization", X, floats(3, 4), axis=1, epsilon=1e-3),
     *(case(op, X, floats(4), opset=12) for op in ("LayerNormalization", "SimplifiedLayerNormalization")),

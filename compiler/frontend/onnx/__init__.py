@@ -56,6 +56,7 @@ RARE_FAMILIES = (
     "quantization",
     "recurrent",
     "resize",
+    "rotary",
     "sampling",
     "scan",
     "scatter",

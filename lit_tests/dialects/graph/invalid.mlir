@@ -567,3 +567,43 @@ func.func @main(%x: tensor<3xi32>) {
   %y = graph.swish %x alpha = 1.0 : tensor<3xi32>
   func.return
 }
+
+// -----
+
+func.func @main(%x: tensor<7xf32>, %c: tensor<3xf32>) {
+  // expected-error @below {{expected an even last dimension, found tensor<7xf32>}}
+  %y = graph.rotary_embedding %x, %c, %c : (tensor<7xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<7xf32>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: tensor<8xf32>, %c: tensor<4xf32>, %s: tensor<8xf32>) {
+  // expected-error @below {{expected a shape that broadcasts to [4] for the operand sin, found tensor<8xf32>}}
+  %y = graph.rotary_embedding %x, %c, %s : (tensor<8xf32>, tensor<4xf32>, tensor<8xf32>) -> tensor<8xf32>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: tensor<8xi32>, %c: tensor<4xi32>) {
+  // expected-error @below {{expected floating-point elements (f16, bf16, f32, f64) for the input, found tensor<8xi32>}}
+  %y = graph.rotary_embedding %x, %c, %c : (tensor<8xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8xi32>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: tensor<f32>) {
+  // expected-error @below {{rank}}
+  %y = graph.rotary_embedding %x, %x, %x : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<f32>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: tensor<8xf32>, %c: tensor<4xf16>) {
+  // expected-error @below {{the operand cos}}
+  %y = graph.rotary_embedding %x, %c, %c : (tensor<8xf32>, tensor<4xf16>, tensor<4xf16>) -> tensor<8xf32>
+  func.return
+}

@@ -211,6 +211,17 @@ def test_rms_norm(dtype: type) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("op", [graph.LayerNormOp, graph.RmsNormOp])
+def test_a_scale_of_1_is_not_multiplied_by(op: type, dtype: type) -> None:
+    x = random(2, 3, 8, dtype=dtype)
+    one = np.ones((), dtype)
+    rtol = TOLERANCE[dtype]
+    kernels = assert_same(lambda x, scale: op(x, scale), x, one, constants=[1], rtol=rtol, atol=rtol)
+    (launch,) = (inner for inner in kernels.walk() if isinstance(inner, kernel.LaunchOp))
+    assert len(launch.ins) == 1
+
+
 def test_scale_that_broadcasts() -> None:
     close(
         lambda x, s, b: graph.LayerNormOp(x, s, b, axis=1), random(2, 3, 8), random(3, 1), random(()[:0] or 1)

@@ -18,6 +18,7 @@ from mlopt.frontend.onnx.contrib.limits import MICROSOFT, without
 from mlopt.frontend.onnx.formulas import Formula
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import importer
+from mlopt.frontend.onnx.rotary import turned
 
 
 @importer(
@@ -60,7 +61,7 @@ def rotated(
     interleaved: bool,
 ) -> SSAValue:
     """`[B, N, S, D]` turned by the angles of the positions `[B, S]`; `tables` are cosines and sines."""
-    node, (batch, heads, length, depth) = formula.node, shape_of(x)
+    node, (batch, _, length, depth) = formula.node, shape_of(x)
     pairs, *others = {shape[1] if len(shape) == 2 else depth for shape in map(shape_of, tables)}
     if others or 2 * pairs > depth:
         raise node.error(f"expected two tables of rank 2 of up to {depth // 2} pairs, found {tables[0].type}")
@@ -68,19 +69,4 @@ def rotated(
         formula.reshape(node.add(graph.GatherOp(table, positions, 0)).result, (batch, 1, length, pairs))
         for table in tables
     )
-    turned = formula.part(x, 3, 0, 2 * pairs)
-    split = (batch, heads, length, pairs, 2) if interleaved else (batch, heads, length, 2, pairs)
-    axis = 4 if interleaved else 3
-    apart = formula.reshape(turned, split)
-    first, second = (
-        formula.reshape(formula.part(apart, axis, index, index + 1), (batch, heads, length, pairs))
-        for index in range(2)
-    )
-    results = (
-        formula.sub(formula.mul(first, cosines), formula.mul(second, sines)),
-        formula.add(formula.mul(second, cosines), formula.mul(first, sines)),
-    )
-    shape = (*split[:axis], 1, *split[axis + 1 :])
-    joined = formula.concat([formula.reshape(value, shape) for value in results], axis)
-    whole = formula.reshape(joined, (batch, heads, length, 2 * pairs))
-    return whole if 2 * pairs == depth else formula.concat([whole, formula.part(x, 3, 2 * pairs, depth)], 3)
+    return turned(formula, x, cosines, sines, interleaved=interleaved)
