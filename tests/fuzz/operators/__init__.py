@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.operators import (
+    attention,
     contrib,
     control,
     elementwise,
@@ -15,6 +16,6 @@ from tests.fuzz.operators import (
 )
 from tests.fuzz.operators.table import OPERATORS, Operator
 
-FAMILIES = (elementwise, idioms, movement, numeric, windows, selection, quantized, contrib, control, idioms)
+FAMILIES = (elementwise, idioms, movement, numeric, windows, selection, quantized, contrib, control, attention)
 
 __all__ = ["FAMILIES", "OPERATORS", "Operator"]

@@ -66,34 +66,6 @@ def linear(b: Builder, name: str) -> object:
     return b.node("Add", y, b.tensor((F32,), shape=y.shape, special=False)) if b.flag() else y
 
 
-@operator("attention")
-def attention(b: Builder, name: str) -> object:
-    n, heads, s, t, d = b.integer(1, 2), b.integer(1, 3), b.integer(1, 4), b.integer(1, 4), b.choice((2, 4))
-    q = b.tensor((F32,), shape=(n, s, heads * d), special=False)
-    k, v = (b.tensor((F32,), shape=(n, t, heads * d), special=False) for _ in range(2))
-
-    def by_head(x: Value, perm: list[int]) -> Value:
-        (split,) = b.node("Reshape", x, b.numbers([0, 0, heads, d], bound=False))
-        return b.node("Transpose", split, perm=perm)[0]
-
-    queries, values = by_head(q, [0, 2, 1, 3]), by_head(v, [0, 2, 1, 3])
-    keys = by_head(k, [0, 2, 3, 1])
-    (scores,) = b.node("MatMul", queries, keys)
-    (scores,) = b.node(
-        *(("Mul", scores, _number(b, d**-0.5)) if b.flag() else ("Div", scores, _number(b, d**0.5)))
-    )
-    if b.flag():
-        mask = b.new([np.where(b.seed().random((s, t)) < 0.3, -np.inf, 0).astype(F32) for _ in range(2)])
-        (scores,) = b.node("Add", scores, mask)
-    (weights,) = b.node("Softmax", scores, axis=-1)
-    if b.flag():
-        (bad,) = b.node("IsNaN", weights)
-        (weights,) = b.node("Where", bad, _number(b, 0.0), weights)
-    (y,) = b.node("MatMul", weights, values)
-    (y,) = b.node("Transpose", y, perm=[0, 2, 1, 3])
-    return b.node("Reshape", y, b.numbers([0, 0, heads * d], bound=False))
-
-
 @operator("layer-norm")
 def composed_layer_norm(b: Builder, name: str) -> object:
     x = b.tensor((F32,), (2, 3), least=2, special=False)
