@@ -1,4 +1,4 @@
-"""Attention in real models: every layer is one operation after `O2`, each with a remark, and exported as few operators."""
+"""Attention in real models: every layer is one operation after `O2`, each with a remark."""
 
 from __future__ import annotations
 

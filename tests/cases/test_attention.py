@@ -1,4 +1,4 @@
-"""Public faults of fused attention (F08, F10, P01) and their kin, with the right values: by hand, or by numpy in f64."""
+"""Public faults of fused attention (F08, F10, P01) and their kin; the right values are by hand, or by numpy in f64."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def attention(
     zero: bool = False,
     outputs: tuple[str, ...] = ("y",),
 ) -> onnx.ModelProto:
-    """`softmax(q @ k^T + mask) @ v`, the mask a constant unless it is among the inputs; NaN among the weights made 0."""
+    """`softmax(q @ k^T + mask) @ v`, the mask a constant unless it is an input; with `zero`, NaN weights become 0."""
     rank = inputs["k"].ndim
     perm = [*range(rank - 2), rank - 1, rank - 2]
     nodes = [
