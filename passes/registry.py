@@ -26,6 +26,7 @@ PASSES: dict[str, str] = {
     "stabilize-softmax": "mlopt.passes.graph.stabilize_softmax:StabilizeSoftmaxPass",
     "approximate-gelu": "mlopt.passes.graph.approximate_gelu:ApproximateGeluPass",
     "fuse-quantized": "mlopt.passes.graph.fuse_quantized:FuseQuantizedPass",
+    "quantize": "mlopt.passes.graph.quantize:QuantizePass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",
     "reuse-in-place": "mlopt.passes.kernel.reuse_in_place:ReuseInPlacePass",
