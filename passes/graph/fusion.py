@@ -63,10 +63,14 @@ class Fusion(RewritePattern):
         """The group whose last operation is `op`; why there is nearly one; None if there is nothing like it."""
 
     def checked(self, op: Operation) -> Group | Miss | None:
-        """`match`, and a miss if anything of the group is used outside it."""
+        """`match`, and a miss if anything of the group is used outside it, or is in another block than the rest."""
         group = self.match(op)
-        if isinstance(group, Group) and (use := use_outside(group.ops)) is not None:
-            return Miss(use)
+        if isinstance(group, Group):
+            if (use := use_outside(group.ops)) is not None:
+                return Miss(use)
+            for member in group.ops:
+                if member.parent is not op.parent:
+                    return Miss(f"{described(member)} is in another block")
         return group
 
     def __post_init__(self) -> None:

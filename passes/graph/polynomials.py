@@ -72,11 +72,12 @@ def once(ops: Sequence[Operation]) -> tuple[Operation, ...]:
 
 
 def goes_on(op: Operation, variables: Sequence[SSAValue], ctx: CompilerContext) -> bool:
-    """Is the only use of the result in another polynomial of the same variables? Then that is where a formula ends."""
-    users = [use.operation for use in op.results[0].uses]
-    if len(users) != 1 or not isinstance(users[0], _ARITHMETIC):
-        return False
-    return expand(users[0].results[0], variables, ctx) is not None
+    """Is the result used in another polynomial of the same variables? Then that is where a formula ends."""
+    users = {use.operation: None for use in op.results[0].uses}
+    return any(
+        isinstance(user, _ARITHMETIC) and expand(user.results[0], variables, ctx) is not None
+        for user in users
+    )
 
 
 def is_close(number: float, wanted: float, like: SSAValue) -> bool:

@@ -14,6 +14,7 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph.base import get_ints, shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.names import copy_name
 from mlopt.passes.graph.constants import make_constant
 from mlopt.passes.graph.fusion import either_way, is_number, uniform_value
 from mlopt.passes.graph.polynomials import is_close
@@ -241,6 +242,7 @@ def as_row(value: SSAValue, row: Sequence[int], new: list[Operation]) -> SSAValu
     assert shape is not None
     if shape_of(value) != shape:
         new.append(graph.ReshapeOp(value, shape))
+        copy_name(value, new[-1].results[0])
         value = new[-1].results[0]
     return value
 
