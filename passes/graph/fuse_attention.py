@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import isfinite, prod
+from math import inf, isfinite, prod
 from typing import Any, ClassVar, TypeAlias, cast
 
 import ml_dtypes
@@ -38,7 +38,8 @@ class FuseAttentionPass(Pass):
     4. where(is_nan(weights), 0, weights), as torch exports it.
 
     Transposes of the key are undone, and heads that are repeated for the query (expand, reshape) are read where they
-    are. A constant mask that is 0 up to the diagonal and -inf above it becomes `causal`; no other is taken for one.
+    are. A constant mask that is 0 up to the diagonal and -inf above it becomes `causal`; no other is taken for one. A
+    constant mask of zeros is left out.
 
     Where the scale is moved to the query, results change by rounding. Not fused: parts that are used elsewhere, a
     softmax along another dimension, scores that are multiplied by more than one number or behind a mask, key and value
@@ -163,6 +164,8 @@ class FuseAttention(Fusion):
         fills = {other.fill for other in scores.masks} - {None}
         if mask.fill is not None and fills - {mask.fill}:
             scores.problem = scores.problem or "two masks fill in different numbers"
+        if mask.fill == inf:
+            scores.problem = scores.problem or "a mask fills in infinity"
         scores.masks.append(mask)
         return scores
 
@@ -231,22 +234,24 @@ class FuseAttention(Fusion):
             return Miss("the heads of the query are broadcast")
         if key_heads != value_heads:
             return Miss("key and value have different numbers of heads")
-        masks = [Moved(mask.value) for mask in scores.masks]
-        for operand, shape in zip(
-            (*operands, *masks), (*[product] * 3, *(m.shape for m in scores.masks)), strict=True
-        ):
+        masks = [
+            mask for mask in scores.masks if mask.fill is not None or uniform_value(mask.value, self.ctx) != 0
+        ]
+        moved = [Moved(mask.value) for mask in masks]
+        shapes = (*[product] * 3, *(mask.shape for mask in masks))
+        for operand, shape in zip((*operands, *moved), shapes, strict=True):
             if (split := _respelled(operand.shape, shape, finest)) is None:
                 return Miss("the scores are reshaped across dimensions that an operand broadcasts")
             operand.reshape(split)
-        causal = len(masks) == 1 and scores.masks[0].fill is None and self._is_causal(masks[0], product)
+        causal = len(masks) == 1 and masks[0].fill is None and self._is_causal(moved[0], product)
 
         def build() -> Sequence[Operation]:
             new: list[Operation] = []
             attention = graph.AttentionOp(
                 *(operand.build(new) for operand in operands),
-                *(() if causal else _shown(scores.masks, masks, new)),
+                *(() if causal else _shown(masks, moved, new)),
                 scale=scores.scale,
-                fill=next((mask.fill for mask in scores.masks if mask.fill is not None), None),
+                fill=next((mask.fill for mask in masks if mask.fill is not None), None),
                 causal=causal,
                 nan_to_zero=nan_to_zero,
             )

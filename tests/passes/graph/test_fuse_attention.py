@@ -228,6 +228,19 @@ def test_masks_that_choose(fill: float, shows: bool) -> None:
     assert (attention.masks[0] == mask) == shows
 
 
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_masks_of_zeros_are_left_out(zero: float) -> None:
+    model = Model()
+    q, k, v = operands(model)
+    scores, mask = (
+        model.add(graph.AddOp(model.product(q, k), model.constant(np.full((3, 5), zero)))),
+        _row_of(model),
+    )
+    scores = model.add(graph.AddOp(scores, mask))
+    attention = fused(model, model.add(graph.MatMulOp(model.softmax(scores), v)))
+    assert list(attention.masks) == [mask]
+
+
 def test_masks_stay_in_their_order() -> None:
     model = Model()
     q, k, v = operands(model)
@@ -262,7 +275,7 @@ def test_a_mask_is_causal_by_its_values(name: str) -> None:
     masked = model.add(graph.AddOp(model.product(q, k), model.constant(array)))
     attention = fused(model, model.add(graph.MatMulOp(model.softmax(masked), v)))
     assert (attention.causal is not None) == causal
-    assert len(attention.masks) == (not causal)
+    assert len(attention.masks) == (not causal and bool(np.any(array)))
 
 
 @pytest.mark.parametrize("batches", [1, 2])
@@ -465,6 +478,11 @@ def _two_fills(model: Model, scores: SSAValue) -> SSAValue:
     return scores
 
 
+def _infinite(model: Model, scores: SSAValue) -> SSAValue:
+    shown = model.given(model.rng.random((3, 5)) < 0.5)
+    return model.add(graph.WhereOp(shown, model.constant(np.inf), scores))
+
+
 def _other_rows(model: Model, scores: SSAValue) -> SSAValue:
     (batch, queries, keys) = shape_of(scores)
     split = model.add(graph.ReshapeOp(scores, (batch * queries, keys)))
@@ -481,6 +499,7 @@ def _other_rows(model: Model, scores: SSAValue) -> SSAValue:
         (_too_small, "the scale is not a normal number of the type"),
         (_larger_mask, "a mask has dimensions that the scores do not have"),
         (_two_fills, "two masks fill in different numbers"),
+        (_infinite, "a mask fills in infinity"),
         (_other_rows, "the scores are reshaped to matrices of other rows and columns"),
     ],
 )
