@@ -1,12 +1,13 @@
 """The order of the passes, and why. Only this file orders passes.
 
 A compilation runs three phases, one per level; each ends with the conversion to the next. A new pass of the graph level
-is one line in one of four lists, `CLEANING`, `FUSIONS`, `COSTLY` or `FIRST`: its name and options, and why it stands
-where it stands.
+is one line in one of five lists, `FIRST`, `CLEANING`, `FUSIONS`, `COSTLY` or `LAST`: its name and options, and why it
+stands where it stands.
 
 - graph: `CLEANING` to a fixpoint, then `FUSIONS`, then both again, until nothing changes: what a fusion leaves is
   cleaned, and what cleaning brings together is fused. A pass for which nothing has changed since it ran is not run
-  again, so that the last rounds cost little. O1 has no fusions, O3 has `COSTLY` too, and `FIRST` before all.
+  again, so that the last rounds cost little. `LAST` follows, once. O1 has no fusions, O3 has `COSTLY` too, and `FIRST`
+  before all.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
   both before bufferization, so that the decisions stand in the IR.
 - memref: bufferize, then workspaces (they are buffers too), then offsets.
@@ -78,8 +79,7 @@ FUSIONS: tuple[Step, ...] = (
 """Level 1: groups of operations that become one by meaning.
 
 In this order: what makes numbers safe (softmax), norms, activations, attention (which contains a softmax, and takes
-rotary embeddings as inputs), what disappears into weights (batch norm), then convolutions and linears, which take the
-activation or the residual that nothing else wanted.
+rotary embeddings as inputs), what disappears into weights (batch norm).
 """
 
 COSTLY: tuple[Step, ...] = ()
@@ -89,6 +89,14 @@ FIRST: tuple[Step, ...] = (
     Step("fuse-quantized", "before fold-constants, which multiplies the integers of weights by their scales"),
 )
 """What O3 runs once, on the module as it was imported."""
+
+LAST: tuple[Step, ...] = (
+    Step("fuse-conv", "takes the bias, the residual and the activation that nothing else wanted"),
+    Step("fuse-linear", "likewise, what fuse-conv left"),
+    Step("dce", "last: the bounds of a clip that became an activation are dead"),
+)
+"""Level 1 too, but once, when nothing else changes any more: all other passes look for products, sums and activations,
+not for what these make of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,8 @@ def _graph_passes(options: PipelineOptions) -> tuple[str, ...]:
     later = elements(FUSIONS) if options.fusion else []
     later += elements(COSTLY) if options.thorough else []
     first = elements(FIRST) if options.thorough else []
-    return (*first, f"fixpoint({','.join([cleaning, *later])})" if later else cleaning)
+    rounds = f"fixpoint({','.join([cleaning, *later])})" if later else cleaning
+    return (*first, rounds, *(elements(LAST) if options.fusion else []))
 
 
 def _kernel_passes(options: PipelineOptions) -> list[str]:

@@ -22,6 +22,8 @@ PASSES: dict[str, str] = {
     "fuse-rotary": "mlopt.passes.graph.fuse_rotary:FuseRotaryPass",
     "fuse-swish": "mlopt.passes.graph.fuse_swish:FuseSwishPass",
     "fuse-attention": "mlopt.passes.graph.fuse_attention:FuseAttentionPass",
+    "fuse-conv": "mlopt.passes.graph.fuse_conv:FuseConvPass",
+    "fuse-linear": "mlopt.passes.graph.fuse_linear:FuseLinearPass",
     "simplify-algebra": "mlopt.passes.graph.simplify_algebra:SimplifyAlgebraPass",
     "stabilize-softmax": "mlopt.passes.graph.stabilize_softmax:StabilizeSoftmaxPass",
     "approximate-gelu": "mlopt.passes.graph.approximate_gelu:ApproximateGeluPass",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import get_ints
 from mlopt.export.builder import AttributeValue, Builder
-from mlopt.export.contraction import window_attributes
+from mlopt.export.contraction import finish, window_attributes
 from mlopt.export.registry import exports
 
 
@@ -15,7 +15,7 @@ def conv_transpose(builder: Builder, op: graph.ConvTransposeOp) -> None:
     extra = get_ints(op.properties, "output_padding")
     if extra is not None:
         attributes["output_padding"] = extra
-    builder.node(op, "ConvTranspose", attributes=attributes)
+    finish(builder, op, [("ConvTranspose", op.operands, attributes)], op.activation)
 
 
 @exports(graph.Col2ImOp)

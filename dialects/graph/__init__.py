@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from mlopt.dialects.graph.activation import ActivationAttr
+from mlopt.dialects.graph.activation import UNARY_ACTIVATIONS, ActivationAttr
 from mlopt.dialects.graph.along_axis import CumProdOp, CumSumOp, CumulativeOp, TopKOp
 from mlopt.dialects.graph.attention import AttentionOp
 from mlopt.dialects.graph.base import GraphOp, InferredOp, Tensor
@@ -46,6 +46,7 @@ from mlopt.dialects.graph.contraction import (
     DetOp,
     LinearOp,
     MatMulOp,
+    is_bias_of,
 )
 from mlopt.dialects.graph.indexing import (
     GatherElementsOp,
@@ -152,6 +153,7 @@ Graph = Dialect(
 """Every operation that is imported above; their bases have no name."""
 
 __all__ = [
+    "UNARY_ACTIVATIONS",
     "AbsOp",
     "AcosOp",
     "AcoshOp",
@@ -274,4 +276,5 @@ __all__ = [
     "WhereOp",
     "Window",
     "XorOp",
+    "is_bias_of",
 ]

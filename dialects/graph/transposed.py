@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
+from mlopt.dialects.graph.activation import ActivationAttr, require_activation
 from mlopt.dialects.graph.base import (
     NUMERIC,
     SIGNATURE,
@@ -40,7 +41,8 @@ class ConvTransposeOp(InferredOp):
     Shapes: input `[n, c, spatial...]`, weight `[c, m / group, kernel...]`, bias `[m]`, result `[n, m, sizes...]`. The
     element at position `i` adds its product with tap `k` of the weight to the result at `stride * i + dilation * k -
     low`; `pads` (all lows, then all highs) are cut off, `output_padding` is what stays at the end beyond the last
-    window. f16 and bf16 products are summed in f32; integers wrap.
+    window. f16 and bf16 products are summed in f32, with the bias, and rounded once; integers wrap. The `activation` is
+    applied to that.
 
     ```mlir
     %y = graph.conv_transpose %x, %w, %b strides = [2, 2]
@@ -58,9 +60,11 @@ class ConvTransposeOp(InferredOp):
     dilations = opt_prop_def(I64Array)
     output_padding = opt_prop_def(I64Array)
     group = prop_def(I64Attr, default_value=int_attr(1))
+    activation = opt_prop_def(ActivationAttr)
     assembly_format = (
         "operands (`strides` `=` $strides^)? (`pads` `=` $pads^)? (`dilations` `=` $dilations^)? "
-        "(`output_padding` `=` $output_padding^)? (`group` `=` $group^)? " + SIGNATURE
+        "(`output_padding` `=` $output_padding^)? (`group` `=` $group^)? "
+        "(`activation` `=` $activation^)? " + SIGNATURE
     )
 
     def __init__(
@@ -74,10 +78,11 @@ class ConvTransposeOp(InferredOp):
         dilations: Sequence[int] | None = None,
         output_padding: Sequence[int] | None = None,
         group: int = 1,
+        activation: ActivationAttr | None = None,
     ):
-        properties = window_properties(strides, pads, dilations)
-        properties["output_padding"] = ints_attr(output_padding or ()) if any(output_padding or ()) else None
-        super().__init__([input, weight, bias], {**properties, "group": int_attr(group)})
+        extra = ints_attr(output_padding or ()) if any(output_padding or ()) else None
+        properties = {"output_padding": extra, "group": int_attr(group), "activation": activation}
+        super().__init__([input, weight, bias], {**window_properties(strides, pads, dilations), **properties})
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
@@ -114,7 +119,9 @@ class ConvTransposeOp(InferredOp):
         ]
         if any(size < 0 for size in sizes) or 0 in spatial:
             raise VerifyException(f"expected a result of sizes of 0 or more, found {shape_text(sizes)}")
-        return (with_shape(input, (batch, group * group_features, *sizes)),)
+        result = with_shape(input, (batch, group * group_features, *sizes))
+        require_activation(properties, result)
+        return (result,)
 
     @property
     def window(self) -> Window:

@@ -17,7 +17,7 @@ from mlopt.ir.names import copy_name
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
 from mlopt.passes.convert_graph_to_kernel.elementwise import FORMULAS
 from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space
-from mlopt.passes.convert_graph_to_kernel.scalars import Scalars, accumulator
+from mlopt.passes.convert_graph_to_kernel.scalars import Number, Scalars, accumulator
 from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_names, window_axes
 
 
@@ -33,11 +33,14 @@ def _linear(op: graph.LinearOp, conversion: Conversion) -> None:
     launch = conversion.launch(op)
     space, total = _product(launch, op.input, op.weight, shape_of(op.result))
     out_space = outer(space, launch)
-    addends = [
-        Operand(launch.use(value, name), out_space.broadcast(shape_of(value)))
-        for name, value in (("bias", op.bias), ("residual", op.residual))
-        if value is not None
-    ]
+    addends: list[Operand | Number] = []
+    for name, value in (("bias", op.bias), ("residual", op.residual)):
+        if value is not None:
+            number = conversion.number(value)
+            if number is None:
+                addends.append(Operand(launch.use(value, name), out_space.broadcast(shape_of(value))))
+            else:
+                addends.append(number)
     result = epilogue(launch, out_space, total, addends=addends, activation=op.activation)
     conversion.finish(op, launch, result)
 
@@ -76,7 +79,7 @@ def epilogue(
     total: SSAValue,
     bias: Operand | None = None,
     *,
-    addends: Sequence[Operand] = (),
+    addends: Sequence[Operand | Number] = (),
     activation: graph.ActivationAttr | None = None,
 ) -> SSAValue:
     """What is done with sums of products, in one map; `total` itself if that is nothing.
@@ -93,18 +96,18 @@ def epilogue(
         if bias is not None:
             value = s.add(value, s.widen(others.pop(0)))
         value = s.truncate(value, result.element_type) if rounds else value
-        for other in others:
-            value = s.add(value, other)
+        for addend in addends:
+            value = s.add(value, others.pop(0) if isinstance(addend, Operand) else s.like(addend, value))
         if activation is None or applied is None:
             return value
         numbers = [s.like(number, value) for number in activation.numbers]
         return FORMULAS[type(applied)](s, applied, value, *numbers)
 
-    ins = [*([] if bias is None else [bias]), *addends]
+    ins = [operand for operand in (bias, *addends) if isinstance(operand, Operand)]
     if rounds:
         sums = Operand(total, space.identity())
         return launch.map(space, [sums, *ins], Operand(launch.out, space.identity()), body)
-    if not ins and activation is None:
+    if bias is None and not addends and activation is None:
         return total
     return launch.map(space, ins, Operand(total, space.identity()), body)
 

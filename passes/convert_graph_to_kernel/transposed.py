@@ -136,7 +136,7 @@ def _conv_transpose(op: graph.ConvTransposeOp, conversion: Conversion) -> None:
     if op.bias is not None:
         feature = whole["g"] * group_features + whole["oc"] if is_split else whole["oc"]
         bias = Operand(launch.use(op.bias, "bias"), whole.access(feature))
-    finish_reshaped(op, conversion, launch, epilogue(launch, whole, total, bias))
+    finish_reshaped(op, conversion, launch, epilogue(launch, whole, total, bias, activation=op.activation))
 
 
 @converts(graph.Col2ImOp)

@@ -275,10 +275,13 @@ def _rebuild_matmul(op: Operation, operands: Sequence[SSAValue], orders: Orders)
 
 
 def _convolution(op: Operation, order: Order) -> Orders | None:
-    """Spatial dimensions among themselves, those of the weight with them."""
+    """Spatial dimensions among themselves, those of the weight and of a residual with them."""
+    assert isinstance(op, graph.ConvOp)
     if order[:2] != (0, 1):
         return None
-    return Orders((order, order, *(None for _ in op.operands[2:])), (order,))
+    bias = [] if op.bias is None else [None]
+    residual = [] if op.residual is None else [order]
+    return Orders((order, order, *bias, *residual), (order,))
 
 
 def _convolution_from_operand(op: Operation, index: int, order: Order) -> Orders | None:

@@ -136,10 +136,12 @@ class ConvContraction(Convolution):
             input,
             weight,
             bias,
+            self.op.residual,
             strides=window.strides,
             pads=window.low + window.high,
             dilations=window.dilations,
             group=self.op.groups,
+            activation=self.op.activation,
         )
 
 
@@ -181,6 +183,7 @@ class ConvTransposeContraction(Convolution):
             dilations=window.dilations,
             output_padding=get_ints(self.op.properties, "output_padding"),
             group=self.op.groups,
+            activation=self.op.activation,
         )
 
 

@@ -284,6 +284,8 @@ def _sum_at(value: SSAValue, ctx: CompilerContext) -> Sum | str | None:
         return None
     if not isinstance(producer, ContractionOp):
         return None
+    if "activation" in producer.properties or (isinstance(producer, graph.ConvOp) and producer.residual):
+        return f"{described(producer)} adds a residual or has an activation"
     contraction = contraction_of(producer, ctx)
     if contraction is None:
         return f"the weight of {described(producer)} is not constant"

@@ -9,6 +9,7 @@ import numpy as np
 from mlopt.dialects import graph
 from mlopt.dialects.graph import Window
 from mlopt.dialects.graph.base import shape_of
+from mlopt.interpreter.graph.contraction import activated
 from mlopt.interpreter.graph.registry import Array, evaluates, widen
 
 
@@ -30,7 +31,7 @@ def conv_transpose(op: graph.ConvTransposeOp, x: Array, weight: Array, *bias: Ar
     y = _spread(np.zeros((batch, features, *sizes), wide.dtype), op.window, x.shape[2:], products)
     if b:
         y += b[0].reshape(-1, *[1] * len(sizes))
-    return y.astype(x.dtype, copy=False)
+    return activated(op.activation, y.astype(x.dtype, copy=False), op)
 
 
 @evaluates(graph.Col2ImOp)
