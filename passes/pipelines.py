@@ -63,6 +63,7 @@ FUSIONS: tuple[Step, ...] = (
         "norms before activations; a norm of what is centered is a layer norm, not an RMS norm",
     ),
     Step("fuse-rms-norm", "after fuse-layer-norm, which takes what is centered"),
+    Step("fuse-group-norm", "takes a scale and a bias that fold-batch-norm would take for its own"),
     Step("fuse-gelu", "activations before convolutions and linears, which take them"),
     Step("fuse-swish", "likewise"),
     Step("fuse-rotary", "before fuse-attention, whose queries and keys it makes"),

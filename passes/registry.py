@@ -17,6 +17,7 @@ PASSES: dict[str, str] = {
     "eliminate-transposes": "mlopt.passes.graph.eliminate_transposes:EliminateTransposesPass",
     "fold-batch-norm": "mlopt.passes.graph.fold_batch_norm:FoldBatchNormPass",
     "fuse-gelu": "mlopt.passes.graph.fuse_gelu:FuseGeluPass",
+    "fuse-group-norm": "mlopt.passes.graph.fuse_group_norm:FuseGroupNormPass",
     "fuse-layer-norm": "mlopt.passes.graph.fuse_layer_norm:FuseLayerNormPass",
     "fuse-rms-norm": "mlopt.passes.graph.fuse_rms_norm:FuseRmsNormPass",
     "fuse-rotary": "mlopt.passes.graph.fuse_rotary:FuseRotaryPass",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float64Type, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float64Type, f32, f64
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import dense_attr, shape_of
 from mlopt.export.builder import Attributes, Builder, Value, cast_attributes, element_of
 from mlopt.export.registry import exports
+from mlopt.export.types import onnx_type
 from mlopt.ir.dtypes import dense_to_array
 
 
@@ -27,6 +28,27 @@ def layer_norm(builder: Builder, op: graph.LayerNormOp) -> None:
     x = _wide(builder, op)
     mean = builder.part("ReduceMean", [x, _axes(builder, op)], attributes={"keepdims": 1})
     _by_definition(builder, op, builder.part("Sub", [x, mean]))
+
+
+@exports(graph.GroupNormOp)
+def group_norm(builder: Builder, op: graph.GroupNormOp) -> None:
+    """f16 and bf16 in f32, so that they are rounded once.
+
+    Statistics are in f64: the definition of the operator, which engines follow, is a difference of squares.
+    """
+    element, epsilon = element_of(op.input), op.epsilon.value.data
+    narrow = isinstance(element, Float16Type | BFloat16Type)
+    operands = [builder.cast(value, f32 if narrow else element) for value in op.operands]
+    attributes: Attributes = {"epsilon": epsilon}
+    each_by_itself = op.rows[2] == 1 and len(shape_of(op.input)) > 2 and not isinstance(element, Float64Type)
+    operator = "InstanceNormalization" if each_by_itself else "GroupNormalization"
+    if not each_by_itself:
+        attributes = {**attributes, "num_groups": op.groups.value.data, "stash_type": onnx_type(f64)}
+    if narrow:
+        wide = builder.part(operator, operands, attributes=attributes)
+        builder.node(op, "Cast", [wide], cast_attributes(element))
+    else:
+        builder.node(op, operator, operands, attributes)
 
 
 @exports(graph.RmsNormOp)

@@ -65,6 +65,7 @@ from mlopt.dialects.graph.movement import (
 )
 from mlopt.dialects.graph.normalization import (
     BatchNormOp,
+    GroupNormOp,
     LayerNormOp,
     LogSoftmaxOp,
     RmsNormOp,
@@ -202,6 +203,7 @@ __all__ = [
     "GreaterEqualOp",
     "GreaterOp",
     "GridSampleOp",
+    "GroupNormOp",
     "HardSigmoidOp",
     "HardSwishOp",
     "InferredOp",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, TensorType, f64
@@ -15,6 +16,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import (
     FLOAT,
@@ -35,6 +37,7 @@ from mlopt.dialects.graph.base import (
     require_rank_at_least,
     require_same_elements,
     require_shape,
+    shape_of,
 )
 
 
@@ -158,6 +161,57 @@ class RmsNormOp(RowNormOp):
             [input, scale],
             {"axis": int_attr(normalize_axis(axis, rank_of(input))), "epsilon": FloatAttr(epsilon, f64)},
         )
+
+
+@irdl_op_definition
+class GroupNormOp(InferredOp):
+    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, statistics over each of `groups` groups of channels.
+
+    Channels are dimension 1, and their number is a multiple of `groups`; scale and bias have shape `[c]`. f16 and bf16
+    are computed in f32 and rounded once, at the end. ONNX GroupNormalization, and InstanceNormalization if each channel
+    is a group.
+
+    ```mlir
+    %y = graph.group_norm %x, %scale, %bias groups = 2 epsilon = 1.000000e-05
+      : (tensor<1x8x7x7xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x8x7x7xf32>
+    ```
+    """
+
+    name = "graph.group_norm"
+    input = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    bias = operand_def(TensorType)
+    result = result_def(TensorType)
+    groups = prop_def(I64Attr)
+    epsilon = prop_def(F64Attr)
+    assembly_format = "operands `groups` `=` $groups `epsilon` `=` $epsilon " + SIGNATURE
+
+    def __init__(self, input: Operand, scale: Operand, bias: Operand, groups: int, *, epsilon: float = 1e-5):
+        super().__init__(
+            [input, scale, bias], {"groups": int_attr(groups), "epsilon": FloatAttr(epsilon, f64)}
+        )
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
+        input, *parameters = operands
+        require_elements(FLOAT, input, "the input")
+        require_rank_at_least(2, input, "the input")
+        channels, groups = input.get_shape()[1], get_int(properties, "groups")
+        if groups < 1 or channels % groups:
+            raise VerifyException(
+                f"expected a number of groups that divides {channels} channels, found {groups}"
+            )
+        for name, parameter in zip(("scale", "bias"), parameters, strict=True):
+            require_same_elements(input, parameter, f"the {name}")
+            require_shape((channels,), parameter, f"the {name}")
+        return (input,)
+
+    @property
+    def rows(self) -> tuple[int, int, int, int]:
+        """The input's shape with groups apart: images, groups, channels of each, positions."""
+        images, channels, *spatial = shape_of(self.input)
+        groups = self.groups.value.data
+        return images, groups, channels // groups, prod(spatial)
 
 
 class SoftmaxBase(InferredOp):

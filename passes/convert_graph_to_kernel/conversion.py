@@ -84,6 +84,15 @@ class Conversion:
         op.location = before.location
         Rewriter.insert_op(op, InsertPoint.before(before))
 
+    def expand(self, op: GraphOp, made: Sequence[Operation], results: Sequence[SSAValue]) -> None:
+        """Put graph-level operations in place of `op`, and convert these; `results` stand for its own."""
+        for part in made:
+            self.insert(op, part)
+            for inner in part.walk():
+                if isinstance(inner, GraphOp):
+                    self.convert(inner)
+        self.replace(op, *map(self.value, results))
+
     # Constants
 
     def array(self, value: SSAValue) -> np.ndarray[Any, np.dtype[Any]] | None:

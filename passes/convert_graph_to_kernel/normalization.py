@@ -145,6 +145,16 @@ def _layer_norm(op: graph.LayerNormOp, conversion: Conversion) -> None:
     conversion.finish(op, launch, launch.map(space, ins, Operand(out, all_of), body))
 
 
+@converts(graph.GroupNormOp)
+def _group_norm(op: graph.GroupNormOp, conversion: Conversion) -> None:
+    """A layer normalization of the groups, scaled and shifted by channel."""
+    rows = graph.ReshapeOp(op.input, op.rows)
+    parameters = [graph.ReshapeOp(value, (*op.rows[1:3], 1)) for value in (op.scale, op.bias)]
+    norm = graph.LayerNormOp(rows, *parameters, axis=2, epsilon=op.epsilon.value.data)
+    result = graph.ReshapeOp(norm, shape_of(op.input))
+    conversion.expand(op, [rows, *parameters, norm, result], result.results)
+
+
 @converts(graph.RmsNormOp)
 def _rms_norm(op: graph.RmsNormOp, conversion: Conversion) -> None:
     """Row mean of squares, the inverse of its root, and then one map."""

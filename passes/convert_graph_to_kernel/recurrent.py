@@ -9,10 +9,9 @@ import numpy as np
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, TensorType, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import GraphOp, shape_of, tensor_type, with_shape
+from mlopt.dialects.graph.base import shape_of, tensor_type, with_shape
 from mlopt.ir.dtypes import constant_attr, from_numpy_dtype
 from mlopt.ir.names import set_name
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts
@@ -26,11 +25,7 @@ def _lstm(op: graph.LstmOp, conversion: Conversion) -> None:
         layer.joined(parts, axis)
         for parts, axis in zip(zip(*directions, strict=True), (1, 0, 0), strict=True)
     ]
-    for made in layer.made:
-        for inner in made.walk():
-            if isinstance(inner, GraphOp):
-                conversion.convert(inner)
-    conversion.replace(op, *map(conversion.value, results))
+    conversion.expand(op, layer.made, results)
 
 
 class _Lstm:
@@ -42,10 +37,9 @@ class _Lstm:
         self.made: list[Operation] = []
 
     def add(self, op: Operation, block: Block | None = None) -> SSAValue:
-        """Add an operation in front of the layer, or at the end of a block; its first result."""
+        """Add an operation, or one at the end of a block; its first result."""
         op.location = self.op.location
         if block is None:
-            Rewriter.insert_op(op, InsertPoint.before(self.op))
             self.made.append(op)
         else:
             block.add_op(op)

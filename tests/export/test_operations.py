@@ -45,6 +45,7 @@ ABOVE = np.abs(X) + 1
 GRID = RNG.uniform(-1.5, 1.5, (1, 3, 5, 2)).astype(np.float32)
 SPECIAL = np.array([[0.0, -0.0, 1.5], [np.inf, -np.inf, np.nan]], np.float32)
 IMAGE = RNG.standard_normal((1, 4, 7, 6)).astype(np.float32)
+CHANNELS = np.array([1.5, -2, 0.25, 0], np.float32)
 SIGNED, UNSIGNED = (np.int8, np.int16, np.int32, np.int64), (np.uint8, np.uint16, np.uint32, np.uint64)
 BYTES = RNG.integers(-128, 128, (1, 4, 7, 6)).astype(np.int8)
 WEIGHTS = RNG.integers(-128, 128, (6, 4, 3, 2)).astype(np.int8)
@@ -222,6 +223,9 @@ CASES = [
       for dtype in (np.float32, np.float64, np.float16)),
     *(case(graph.RmsNormOp, X.astype(dtype), np.ones((), dtype), epsilon=1e-3)
       for dtype in (np.float32, np.float64, np.float16)),
+    *(case(graph.GroupNormOp, IMAGE.astype(dtype), CHANNELS.astype(dtype), (2 * CHANNELS).astype(dtype), groups=groups)
+      for dtype in (np.float32, np.float64, np.float16) for groups in (1, 2, 4)),
+    case(graph.GroupNormOp, IMAGE[:, :, 0, 0], CHANNELS, -CHANNELS, groups=2, epsilon=1e-3),
     case(graph.LayerNormOp, X, X[0], epsilon=1e-3),
     case(graph.LayerNormOp, X.astype(np.float64), X[0].astype(np.float64), epsilon=1e-3),
     case(graph.LayerNormOp, X.astype(np.float16), X.astype(np.float16)),
@@ -372,3 +376,13 @@ def test_the_operator_set_is_the_oldest_that_does() -> None:
         for op, options in ((graph.ReluOp, {}), (graph.BitcastOp, {"element_type": i32}))
     )
     assert [to_onnx(c.module, WeightStore()).opset_import[0].version for c in (plain, bits)] == [23, 26]
+
+
+def test_groups_of_almost_equal_numbers() -> None:
+    """The definition of GroupNormalization takes the mean of squares, less the square of the mean: 1e6 - 1e6 here."""
+    x = (1000 + np.linspace(0, 1, 24)).astype(np.float32).reshape(1, 4, 6)
+    made = case(graph.GroupNormOp, x, np.ones(4, np.float32), np.zeros(4, np.float32), groups=2)
+    rows = x.reshape(2, 12).astype(np.float64)
+    want = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    (got,) = run_model(to_onnx(made.module, WeightStore()), made.inputs)
+    np.testing.assert_allclose(got, want.reshape(1, 4, 6), atol=1e-6)

@@ -81,15 +81,22 @@ for _op_type, _build in (("Softmax", graph.SoftmaxOp), ("LogSoftmax", graph.LogS
 
 @importer("InstanceNormalization", since=6)
 def instance_norm(node: Node) -> SSAValue:
-    """Each channel of each image by itself: rows of a layer normalization, scaled and shifted by channel."""
+    """Each channel of each image by itself."""
     shape = node.shape_of(0)
     if len(shape) < 3:
         raise node.error(f"expected rank 3 or more, found {node.type_of(0)}")
-    batch, channels, *spatial = shape
-    rows = node.add(graph.ReshapeOp(node.operand(0), (batch, channels, prod(spatial)))).result
-    scale, bias = (node.add(graph.ReshapeOp(node.operand(i), (channels, 1))).result for i in (1, 2))
-    op = graph.LayerNormOp(rows, scale, bias, axis=2, epsilon=node.number("epsilon", 1e-5))
-    return node.add(graph.ReshapeOp(node.add(op).result, shape)).result
+    return _group_norm(node, shape[1])
+
+
+@importer("GroupNormalization", since=21, limit=stash_limit)
+def group_norm(node: Node) -> SSAValue:
+    """Groups of channels of each image; before version 21 scale and bias are of groups."""
+    return _group_norm(node, node.integer("num_groups"))
+
+
+def _group_norm(node: Node, groups: int) -> SSAValue:
+    operands = [node.operand(index) for index in range(3)]
+    return node.add(graph.GroupNormOp(*operands, groups, epsilon=node.number("epsilon", 1e-5))).result
 
 
 @importer("LpNormalization", since=1)

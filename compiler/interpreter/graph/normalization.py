@@ -24,6 +24,15 @@ def layer_norm(op: graph.LayerNormOp, x: Array, scale: Array, *bias: Array) -> A
     return (y + wide_bias[0] if wide_bias else y).astype(x.dtype)
 
 
+@evaluates(graph.GroupNormOp)
+def group_norm(op: graph.GroupNormOp, x: Array, scale: Array, bias: Array) -> Array:
+    wide, wide_scale, wide_bias = widen(op, x, scale, bias)
+    rows, each = wide.reshape(op.rows), (op.rows[1], op.rows[2], 1)
+    centered = rows - _mean(rows, (2, 3))
+    y = centered / np.sqrt(_mean(centered * centered, (2, 3)) + op.epsilon.value.data)
+    return (y * wide_scale.reshape(each) + wide_bias.reshape(each)).reshape(x.shape).astype(x.dtype)
+
+
 @evaluates(graph.RmsNormOp)
 def rms_norm(op: graph.RmsNormOp, x: Array, scale: Array) -> Array:
     wide, wide_scale = widen(op, x, scale)

@@ -10,6 +10,13 @@ func.func @batch_norm(%x: tensor<1x8x4xf32>, %scale: tensor<8xf32>, %bias: tenso
   func.return
 }
 
+// CHECK-LABEL: @group_norm(
+// CHECK-NEXT: %y = graph.group_norm %x, %s, %b groups = 2 epsilon = 1.000000e-05 : (tensor<1x8x7x7xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x8x7x7xf32>
+func.func @group_norm(%x: tensor<1x8x7x7xf32>, %s: tensor<8xf32>, %b: tensor<8xf32>) {
+  %y = graph.group_norm %x, %s, %b groups = 2 epsilon = 1.000000e-05 : (tensor<1x8x7x7xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x8x7x7xf32>
+  func.return
+}
+
 // CHECK-LABEL: @layer_norm(
 // CHECK-NEXT: %y = graph.layer_norm %x, %scale, %bias axis = 2 epsilon = 1.000000e-05 : (tensor<1x77x256xf32>, tensor<256xf32>, tensor<256xf32>) -> tensor<1x77x256xf32>
 func.func @layer_norm(%x: tensor<1x77x256xf32>, %scale: tensor<256xf32>, %bias: tensor<256xf32>) {
