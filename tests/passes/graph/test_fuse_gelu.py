@@ -17,7 +17,7 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -5.0, 5.0, 30.0, -30.0]
 
 def values(dtype: type = np.float32) -> np.ndarray:
     numbers: np.ndarray = np.concatenate([RNG.standard_normal(14) * 3, SPECIAL])
-    return numbers.astype(dtype).reshape(2, 12)
+    return np.asarray(numbers.reshape(2, 12), dtype)
 
 
 def erf_of(c: Chain, x: str) -> str:

@@ -17,7 +17,7 @@ DTYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
 
 def values(dtype: type = np.float32) -> np.ndarray:
     numbers: np.ndarray = np.concatenate([RNG.standard_normal(12) * 3, SPECIAL])
-    return numbers.astype(dtype).reshape(2, 12)
+    return np.asarray(numbers.reshape(2, 12), dtype)
 
 
 def one_over(c: Chain, exponent: str) -> str:
