@@ -10,7 +10,7 @@ zero points adds that number to the sums.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, TensorType, f32, i32
 from xdsl.ir import Attribute
@@ -41,7 +41,7 @@ from mlopt.dialects.graph.base import (
 from mlopt.dialects.graph.contraction import ConvOp, MatMulOp, window_properties
 from mlopt.dialects.graph.window import Window
 
-_NARROW: Collection[Attribute] = frozenset(IntegerType(width) for width in (8, 16))
+_NARROW: Mapping[Attribute, int] = {IntegerType(width): width for width in (8, 16)}
 
 FACTOR = Elements("i8 or i16 elements", lambda e: e in _NARROW)
 
@@ -119,8 +119,7 @@ class IntegerConvOp(InferredOp):
         # Neither bias nor residual: they would be floats.
         present = {AttrSizedOperandSegments.attribute_name: DenseArrayBase.from_list(i32, [1, 1, 0, 0])}
         result = ConvOp.infer(_widened(operands), {**properties, **present})
-        assert isinstance(input.element_type, IntegerType)
-        padding, limit = get_int(properties, "pad_value"), 1 << (input.element_type.bitwidth - 1)
+        padding, limit = get_int(properties, "pad_value"), 1 << (_NARROW[input.element_type] - 1)
         if not -limit <= padding < limit:
             raise VerifyException(f"expected a pad_value of type {input.element_type}, found {padding}")
         return result

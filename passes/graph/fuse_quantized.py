@@ -20,7 +20,7 @@ from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.passes.graph.constants import make_constant
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, described, fuse
 from mlopt.passes.graph.quantized_products import QuantizedProduct
-from mlopt.passes.graph.quantized_values import Quantized, element_of, quantized, quantized_as
+from mlopt.passes.graph.quantized_values import Quantized, element_of, quantized, quantized_as, width_of
 from mlopt.passes.graph.saturation import below_absorbed
 from mlopt.passmanager.base import Pass
 
@@ -71,15 +71,15 @@ class SignedInsteadOfUnsigned(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: graph.QuantizeOp, rewriter: PatternRewriter, /) -> None:
         element = element_of(op.result)
-        to = quantized_as(op, self.ctx)
-        if to is None or not isinstance(element, IntegerType) or not is_unsigned(element):
+        to, width = quantized_as(op, self.ctx), width_of(element)
+        if to is None or width is None or not is_unsigned(element):
             return
         users = [use.operation for use in op.result.uses]
         readers = [user for user in users if isinstance(user, graph.DequantizeOp)]
         known = [quantized(user.result, self.ctx) for user in readers]
         if not users or len(readers) < len(users) or None in known:
             return
-        signed, middle = IntegerType(element.bitwidth), 1 << (element.bitwidth - 1)
+        signed, middle = IntegerType(width), 1 << (width - 1)
 
         def zero_point(zero: int) -> graph.ConstantOp:
             array = np.array(zero - middle).astype(to_numpy_dtype(signed))
@@ -87,7 +87,7 @@ class SignedInsteadOfUnsigned(RewritePattern):
 
         zero = zero_point(to.zero)
         quantize = graph.QuantizeOp(op.input, op.scale, zero, signed)
-        rewriter.insert_op([zero, quantize])
+        rewriter.insert([zero, quantize])
         for reader, values in zip(readers, known, strict=True):
             assert values is not None
             own = zero_point(values.zero)

@@ -339,6 +339,7 @@ class _Quantizer:
         for op in new:
             op.location = location
         Rewriter.insert_op(new, point)
+        self.parameters[dequantize.result] = own
         for use in users:
             use.operation.operands[use.index] = dequantize.result
 

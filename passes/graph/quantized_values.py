@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, TensorType, f32, i8, i16
+from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, i8, i16
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlopt.dialects import graph
@@ -78,15 +78,22 @@ def single_number(value: SSAValue | None, ctx: CompilerContext) -> float | None:
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
-def is_usable(scale: float, element: Attribute) -> bool:
-    """Whether integers of that type have products with the scale that are neither infinite nor subnormal."""
+_WIDTHS: Mapping[Attribute, int] = {
+    IntegerType(width, signedness): width
+    for width in (8, 16)
+    for signedness in (Signedness.SIGNLESS, Signedness.UNSIGNED)
+}
+
+
+def width_of(element: Attribute) -> int | None:
+    """The bits of the integers that are looked at here: 8 or 16; None for other elements."""
+    return _WIDTHS.get(element)
+
+
+def is_usable(scale: float, width: int) -> bool:
+    """Whether integers of that many bits have products with the scale that are neither infinite nor subnormal."""
     limits = np.finfo(np.float32)
-    return float(limits.tiny) <= scale <= float(limits.max) / (1 << _width(element))
-
-
-def _width(element: Attribute) -> int:
-    assert isinstance(element, IntegerType)
-    return element.bitwidth
+    return float(limits.tiny) <= scale <= float(limits.max) / (1 << width)
 
 
 def quantized(value: SSAValue, ctx: CompilerContext) -> Quantized | None:
@@ -115,11 +122,9 @@ def rank_of_parameters(op: graph.QuantizeOp) -> int:
 def _parameters(
     integers: SSAValue, scale: SSAValue, zero: SSAValue | None, ctx: CompilerContext
 ) -> Quantized | None:
-    element = element_of(integers)
-    if not isinstance(element, IntegerType) or element.bitwidth not in (8, 16):
-        return None
+    width = width_of(element_of(integers))
     factor, start = single_number(scale, ctx), single_number(zero, ctx)
-    if factor is None or start is None or not is_usable(factor, element):
+    if width is None or factor is None or start is None or not is_usable(factor, width):
         return None
     return Quantized(integers, factor, int(start))
 
@@ -144,16 +149,20 @@ def quantized_constant(value: SSAValue, ctx: CompilerContext) -> QuantizedConsta
         case graph.DequantizeOp() if element_of(value) == f32 and isinstance(
             element_of(op.input), IntegerType
         ):
-            arrays = [constant_value(operand, ctx) for operand in op.operands]
-            integers, scale, *zero = [None if a is None else a.astype(np.float64) for a in arrays]
-            if integers is None or scale is None or any(z is None for z in zero):
+            integers, scale = _in_f64(op.input, ctx), _in_f64(op.scale, ctx)
+            zero = np.zeros(()) if op.zero_point is None else _in_f64(op.zero_point, ctx)
+            if integers is None or scale is None or zero is None:
                 return None
-            for start in zero:
-                integers = integers - start
-            is_plain = element_of(op.input) in (i8, i16) and not any(np.any(start) for start in zero)
-            return QuantizedConstant(integers, np.broadcast_to(scale, integers.shape), op.input, is_plain)
+            centered = integers - zero
+            is_plain = element_of(op.input) in (i8, i16) and not np.any(zero)
+            return QuantizedConstant(centered, np.broadcast_to(scale, centered.shape), op.input, is_plain)
         case _:
             return None
+
+
+def _in_f64(value: SSAValue, ctx: CompilerContext) -> Array | None:
+    array = constant_value(value, ctx)
+    return None if array is None else array.astype(np.float64)
 
 
 def signed(values: Quantized) -> tuple[list[Operation], SSAValue]:
