@@ -347,7 +347,8 @@ class _Driver:
         is_consequence = name == ERASE_DEAD and op in self.released
         if scope.passed == start.passed and not is_consequence and isinstance(self.ctx, CompilerContext):
             scope.current = name
-            self.ctx.remark(scope.pass_name, "passed", _sentence(pattern, op), start.where)
+            facts = {"op": op.name}
+            self.ctx.remark(scope.pass_name, "passed", _sentence(pattern, op), start.where, args=facts)
             scope.current = None
 
     def _fold(self, op: Operation, rewriter: PatternRewriter) -> bool:

@@ -1,0 +1,163 @@
+"""Passes and patterns left out, and remarks chosen and written: `mlopt` and `mlopt-opt` alike, files, Python."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import mlopt as package
+from mlopt.cli import opt
+from tests.cli.mlopt_command import Command
+
+COMPILE = ("compile", "m.onnx", "--dim", "batch=5", "-o", "c.mlir", "-q")
+RESHAPES = """func.func @main(%x: tensor<2x6xf32>) -> tensor<4x3xf32> {
+  %a = graph.reshape %x : tensor<2x6xf32> to tensor<12xf32>
+  %b = graph.reshape %a : tensor<12xf32> to tensor<4x3xf32>
+  func.return %b : tensor<4x3xf32>
+}
+"""
+
+
+def report(mlopt: Command, *arguments: object) -> dict[str, dict[str, int]]:
+    """The patterns that were applied, by pass."""
+    done = mlopt(*COMPILE, "--report", "r.json", *arguments)
+    assert done.code == 0, done.err
+    passes = json.loads(Path("r.json").read_text())["time"]["passes"]
+    return {entry["name"]: entry["patterns"] for entry in passes if entry["patterns"]}
+
+
+def test_a_pattern_is_left_out(mlopt: Command) -> None:
+    pattern = next(iter(report(mlopt)["fuse-kernels"]))
+    for name in (pattern, f"fuse-kernels:{pattern}"):
+        assert pattern not in report(mlopt, "--disable-pattern", name).get("fuse-kernels", {})
+    assert report(mlopt, "--disable-pattern", "cse:erase-dead") == report(mlopt)
+
+
+def test_configuration_files(mlopt: Command) -> None:
+    pattern = next(iter(report(mlopt)["fuse-kernels"]))
+    Path("c.json").write_text(json.dumps({"disable_pattern": [pattern], "pipeline": "O3"}))
+    assert pattern not in report(mlopt, "--config", "c.json").get("fuse-kernels", {})
+    Path("c.toml").write_text('pipeline = "O1"\n')
+    assert "fuse-kernels" not in report(mlopt, "--config", "c.toml")
+    assert "fuse-kernels" in report(mlopt, "--config", "c.toml", "--pipeline", "O2")
+    Path("c.toml").write_text('pipeline = "cse,convert-graph-to-kernel"\n')
+    assert mlopt(*COMPILE, "--config", "c.toml", "--to", "kernel").code == 0
+    assert "kernel.launch" in Path("c.mlir").read_text()
+
+
+def test_python() -> None:
+    options = package.PipelineOptions(disabled_patterns=("MergeReshapes", "KeepRows"))
+    for pipeline, count in ((package.PipelineOptions(), 1), (options, 2)):
+        model = package.compile(RESHAPES, options=package.CompileOptions(pipeline=pipeline))
+        assert model.ir("graph").count("graph.reshape") == count
+    with pytest.raises(package.MloptError, match="did you mean 'MergeReshapes'"):
+        wrong = package.PipelineOptions(disabled_patterns=("MergeReshape",))
+        package.compile(RESHAPES, options=package.CompileOptions(pipeline=wrong))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--disable-pattern", "merge-launch-epilogue"], "did you mean 'merge-launches-epilogue'?"),
+        (["--disable-pattern", "csee:merge-equal"], "did you mean 'cse'?"),
+        (["--remarks-filter", "("], "expected a regular expression, found '('"),
+        (["--config", "c.json"], "there is no pattern 'nope' to disable"),
+    ],
+)
+def test_wrong_switches(mlopt: Command, arguments: list[str], message: str) -> None:
+    Path("c.json").write_text('{"disable_pattern": ["nope"]}')
+    try:
+        done = mlopt(*COMPILE, *arguments)
+    except SystemExit as error:  # argparse's own way out
+        assert error.code == 2
+        return
+    assert done.code in (1, 2)
+    assert message in done.err
+
+
+def test_remarks_as_json(mlopt: Command) -> None:
+    done = mlopt(*COMPILE, "--remarks-file", "remarks.json", "--report", "r.json")
+    assert (done.code, done.err) == (0, "")
+    remarks = json.loads(Path("remarks.json").read_text())
+    assert {remark["kind"] for remark in remarks} == {"passed", "missed", "analysis"}
+    keys = ("pass", "pattern", "kind", "message", "args", "place", "file", "line", "column", "node", "notes")
+    assert all(tuple(remark) == keys for remark in remarks)
+    fused = next(remark for remark in remarks if remark["pass"] == "fuse-kernels")
+    assert fused["file"] == "m.onnx" and fused["node"] and fused["pattern"].startswith("merge-")
+    assert len(json.loads(Path("r.json").read_text())["remarks"]) == len(remarks)
+
+
+def test_remarks_are_chosen(mlopt: Command) -> None:
+    def kinds(*arguments: object) -> Counter[tuple[str, str]]:
+        mlopt(*COMPILE, "--remarks-file", "remarks.json", *arguments)
+        remarks = json.loads(Path("remarks.json").read_text())
+        return Counter((remark["pass"], remark["kind"]) for remark in remarks)
+
+    everything = kinds()
+    assert kinds("--remarks=missed") == {key: n for key, n in everything.items() if key[1] == "missed"}
+    wanted = {key: n for key, n in everything.items() if key[0].startswith("reuse")}
+    assert kinds("--remarks-filter", "^reuse") == wanted
+    ((key, count),) = kinds("--remarks-filter", "^fuse-kernels:merge").items()
+    assert key == ("fuse-kernels", "passed") and count > 0
+    text = mlopt(*COMPILE, "--remarks=passed", "--remarks-filter", "^fuse-kernels:merge").err
+    assert text.count("remark: [fuse-kernels]") == text.count("remark:") == count
+
+
+# The same of `mlopt-opt`
+
+
+def opt_run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    Path("x.mlir").write_text(RESHAPES)
+    code = opt.main(["x.mlir", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_opt_leaves_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments, left in (
+        (["--canonicalize"], 1),
+        (["--canonicalize", "--disable-pattern=MergeReshapes"], 2),
+        (["--canonicalize", "--disable-pattern", "cse:MergeReshapes"], 2),
+        (["--canonicalize", "--disable-pass", "canonicalize"], 2),
+        (["--pass-pipeline=builtin.module(fixpoint(canonicalize,cse))", "--disable-pass=canonicalize"], 2),
+    ):
+        code, out, err = opt_run(capsys, *arguments)
+        if "cse:MergeReshapes" in arguments:
+            assert code == 2 and "no pattern 'MergeReshapes' of pass 'cse'" in err
+        else:
+            assert code == 0 and out.count("graph.reshape") == left, arguments
+
+
+def test_opt_writes_remarks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = opt_run(capsys, "--canonicalize", "--remarks-file=r.json")
+    assert (code, err) == (0, "")
+    (remark,) = json.loads(Path("r.json").read_text())
+    assert remark == {
+        "pass": "canonicalize",
+        "pattern": "MergeReshapes",
+        "kind": "passed",
+        "message": "rewrote 'graph.reshape' by MergeReshapes: reshape(reshape(x)) -> reshape(x)",
+        "args": {"op": "graph.reshape"},
+        "place": "x.mlir:3:8",
+        "file": "x.mlir",
+        "line": 3,
+        "column": 8,
+        "node": None,
+        "notes": [],
+    }
+
+
+def test_opt_lists_patterns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert opt.main(["--list-patterns"]) == 0
+    out = capsys.readouterr().out
+    assert "--canonicalize\n" in out
+    assert "    MergeReshapes\n        reshape(reshape(x)) -> reshape(x)\n" in out
