@@ -1,16 +1,16 @@
 """The patterns of each pass by name: what each does, and what can be switched off.
 
-A pass's patterns are the pattern classes in its module (imported ones and tuples of them too), or operations' own for
+A pass's patterns are the pattern classes that its code names, itself or in what it calls, or operations' own for
 `canonicalize`, and the rewrites that it does without (`Pass.rewrites`).
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator
 from functools import cache
 from importlib import import_module
 from inspect import isabstract
+from types import CodeType, FunctionType
 from typing import cast
 
 from xdsl.ir import Dialect
@@ -26,7 +26,7 @@ from mlopt.passmanager.base import Pass
 
 def patterns_of(pass_class: type[Pass]) -> dict[str, str]:
     """The patterns of a pass by name, each with the first line of its documentation."""
-    classes = _own_classes() if issubclass(pass_class, CanonicalizerPass) else _module_classes(pass_class)
+    classes = _own_classes() if issubclass(pass_class, CanonicalizerPass) else _named_classes(pass_class)
     found = dict(pass_class.rewrites)
     found.update((pattern_name(kind), pattern_summary(kind)) for kind in classes)
     return dict(sorted(found.items()))
@@ -54,12 +54,42 @@ def check_pattern_names(names: Collection[str]) -> None:
             raise PipelineError(f"there is no pattern '{pattern}'{of} to disable{hint}")
 
 
-def _module_classes(pass_class: type[Pass]) -> Iterator[type[RewritePattern]]:
-    """The pattern classes in the pass's module, defined there or imported, alone or in a tuple of them."""
-    for value in vars(sys.modules[pass_class.__module__]).values():
-        for member in cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,):
-            if isinstance(member, type) and issubclass(member, RewritePattern) and not _is_frame(member):
-                yield member
+def _named_classes(pass_class: type[Pass]) -> Iterator[type[RewritePattern]]:
+    """The pattern classes that the code of a pass names, in its methods and in the functions and classes they name."""
+    seen: set[int] = set()
+    pending: list[object] = [pass_class]
+    while pending:
+        thing = pending.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        match thing:
+            case tuple():
+                pending += cast(tuple[object, ...], thing)
+            case type() if issubclass(thing, RewritePattern) and not _is_frame(thing):
+                yield thing
+            case type() if _is_of_passes(thing.__module__, pass_class):
+                pending += vars(thing).values()
+            case property():
+                pending.append(thing.fget)
+            case staticmethod() | classmethod():
+                pending.append(cast(object, thing.__func__))
+            case FunctionType() if _is_of_passes(thing.__module__, pass_class):
+                pending += [thing.__globals__.get(name) for name in _names_in(thing.__code__)]
+            case _:
+                pass
+
+
+def _is_of_passes(module: str, pass_class: type[Pass]) -> bool:
+    return module == pass_class.__module__ or module.startswith("mlopt.passes.")
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """The names that code looks up, nested functions and comprehensions included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
 
 
 def _is_frame(kind: type[RewritePattern]) -> bool:
