@@ -1,0 +1,211 @@
+"""`quantize`: small models of each kind stay near what they are in float, at every level and in onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import mlopt
+from mlopt.cli.main import main
+from mlopt.diagnostics import MloptError, PassFailure
+from mlopt.passes.graph.calibration import Histogram, Range
+from mlopt.passes.graph.quantize import QuantizePass
+from tests.frontend.onnx_models import model_of, value_info
+from tests.onnx_oracle import run_model
+
+MODELS = Path(__file__).parents[2] / "models"
+PREPARED = "fixpoint(fold-constants,canonicalize,cse,dce,fold-batch-norm)"
+RNG = np.random.default_rng(5)
+
+SMALL_MODELS = {"resnet18s_dyn": 0.04, "vit_tiny_dyn": 0.05, "bert_tiny_dyn": 0.05}
+"""The largest error of an output, as a part of its largest number, with one sample of calibration."""
+
+
+def arrays_of(name: str) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    arrays = dict(np.load(MODELS / f"{name}.npz"))
+    inputs = {key.removeprefix("in:"): array for key, array in arrays.items() if key.startswith("in:")}
+    return inputs, [array for key, array in arrays.items() if key.startswith("out:")]
+
+
+def compiled(path: Path, inputs: dict[str, np.ndarray], pipeline: str) -> mlopt.Model:
+    return mlopt.compile(path, inputs=inputs, options=mlopt.CompileOptions(pipeline_text=pipeline))
+
+
+def quantize_step(file: Path, options: str = "") -> str:
+    return f"{PREPARED},quantize{{calibration={file} {options}}}"
+
+
+def relative_error(found: np.ndarray, want: np.ndarray) -> float:
+    return float(np.max(np.abs(found - want)) / np.max(np.abs(want)))
+
+
+def assert_same_best(found: np.ndarray, want: np.ndarray, tolerance: float) -> None:
+    """The largest number is in the same place, wherever it leads by what the tolerance leaves certain."""
+    second, first = np.moveaxis(np.sort(want, axis=-1)[..., -2:], -1, 0)
+    certain = first - second > 2 * tolerance * np.max(np.abs(want))
+    np.testing.assert_array_equal(np.argmax(found, -1)[certain], np.argmax(want, -1)[certain])
+
+
+@pytest.mark.parametrize("name", SMALL_MODELS)
+def test_small_models(name: str) -> None:
+    """Integers give what the QDQ form gives, which is near the float model; top-1 agrees."""
+    inputs, want = arrays_of(name)
+    step = quantize_step(MODELS / f"{name}.npz")
+    quantized, integers = (
+        list(compiled(MODELS / f"{name}.onnx", inputs, f"{step},{rest}").run(inputs).values())
+        for rest in ("O2", "O3")
+    )
+    for qdq, found, exact in zip(quantized, integers, want, strict=True):
+        assert 1e-6 < relative_error(found, exact) < SMALL_MODELS[name]
+        assert relative_error(found, qdq) < 0.02
+        assert_same_best(found, exact, SMALL_MODELS[name])
+
+
+@pytest.mark.parametrize("name", ["resnet18s_dyn", "vit_tiny_dyn"])
+@pytest.mark.parametrize("rest", ["", ",fuse-quantized"])
+def test_what_is_exported_runs_in_onnxruntime(name: str, rest: str, tmp_path: Path) -> None:
+    """In QDQ form and with integers; the same numbers as here, but for integers that are halfway between two."""
+    inputs, _ = arrays_of(name)
+    step = quantize_step(MODELS / f"{name}.npz")
+    target = tmp_path / "quantized.onnx"
+    options = [
+        "--dim",
+        f"{onnx.load(MODELS / f'{name}.onnx').graph.input[0].type.tensor_type.shape.dim[0].dim_param}=2",
+    ]
+    pipeline = f"{step}{rest}"
+    assert (
+        main(["export", str(MODELS / f"{name}.onnx"), "-o", str(target), "--pipeline", pipeline, *options])
+        == 0
+    )
+    model = onnx.load(target)
+    onnx.checker.check_model(model)
+    kinds = {node.op_type for node in model.graph.node}
+    assert "QuantizeLinear" in kinds
+    assert ("MatMulInteger" in kinds) == (rest != "" and name == "vit_tiny_dyn")
+    found = run_model(model, inputs)
+    here = compiled(MODELS / f"{name}.onnx", inputs, f"{pipeline},O2").run(inputs).values()
+    for theirs, ours in zip(found, here, strict=True):
+        assert relative_error(theirs, ours) < 0.02
+
+
+IMAGE = RNG.standard_normal((3, 1, 4, 8, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """conv, relu, conv, add, matmul, all with names; beside it calibration inputs of three samples."""
+    constants = {
+        "w1": RNG.standard_normal((4, 4, 3, 3)).astype(np.float32),
+        "w2": RNG.standard_normal((4, 4, 1, 1)).astype(np.float32),
+        "b": RNG.standard_normal(4).astype(np.float32),
+        "w3": RNG.standard_normal((8, 5)).astype(np.float32),
+    }
+    node = onnx.helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b"], ["c1"], "first", pads=[1, 1, 1, 1]),
+        node("Relu", ["c1"], ["r1"], "relu"),
+        node("Conv", ["r1", "w2"], ["c2"], "second"),
+        node("Add", ["r1", "c2"], ["sum"], "residual"),
+        node("MatMul", ["sum", "w3"], ["y"], "last"),
+    ]
+    onnx.save(model_of(nodes, [value_info("x", IMAGE[0])], ["y"], constants), tmp_path / "net.onnx")
+    np.savez(tmp_path / "c.npz", x=IMAGE)
+    return tmp_path / "net.onnx"
+
+
+def kinds_of(network: Path, options: str) -> dict[str, int]:
+    """How many convolutions etc. are integer products, and how many are not."""
+    step = quantize_step(network.parent / "c.npz", options)
+    target = network.parent / "out.mlir"
+    arguments = [
+        "compile",
+        str(network),
+        "-o",
+        str(target),
+        "--to",
+        "graph",
+        "--pipeline",
+        f"{step},fuse-quantized",
+    ]
+    assert main(arguments) == 0
+    text = target.read_text()
+    counts = {
+        "integer": text.count("= graph.integer_"),
+        "float": text.count("= graph.conv") + text.count("= graph.matmul"),
+        "quantize": text.count("= graph.quantize"),
+    }
+    model = compiled(network, {"x": IMAGE[0]}, f"{step},O3")
+    (found,) = model.run({"x": IMAGE[0]}).values()
+    (want,) = mlopt.compile(network).run({"x": IMAGE[0]}).values()
+    assert relative_error(found, want) < 0.1
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("options", "integer"),
+    [
+        ("", 3),
+        ("kinds=conv", 2),
+        ("kinds={matmul,add}", 1),
+        ("keep=sec*", 2),
+        ("keep={first,last}", 1),
+        ("keep-first", 2),
+        ("keep-last", 2),
+        ("keep-first keep-last", 1),
+        ("method=percentile percentile=99.9", 3),
+        ("method=mse", 3),
+        ("min-sqnr=300", 0),
+    ],
+)
+def test_what_stays_float(network: Path, options: str, integer: int) -> None:
+    counts = kinds_of(network, options)
+    assert (counts["integer"], counts["float"]) == (integer, 3 - integer)
+    assert (counts["quantize"] > 0) == (integer > 0)
+
+
+def test_remarks_say_the_error_and_why_not(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    step = quantize_step(network.parent / "c.npz", "keep=second")
+    target = network.parent / "out.mlir"
+    arguments = ["compile", str(network), "-o", str(target), "--to", "graph", "--remarks", "passed,missed"]
+    assert main([*arguments, "--pipeline", step]) == 0
+    text = capsys.readouterr().err
+    assert "node \"first\": remark: [quantize] quantized 'conv': SQNR" in text
+    assert "node \"second\": remark: [quantize] stays float: 'keep' names it ('second')" in text
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"z": IMAGE}, "expected an array for input 'x'"),
+        ({"x": IMAGE[..., 1:]}, "expected shape [1, 4, 8, 8] for input 'x'"),
+        ({"x": IMAGE[:0]}, "expected equally many samples of all inputs"),
+    ],
+)
+def test_calibration_inputs_that_do_not_fit(
+    network: Path, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    np.savez(network.parent / "c.npz", **arrays)
+    with pytest.raises(MloptError) as caught:
+        compiled(network, {"x": IMAGE[0]}, f"{quantize_step(network.parent / 'c.npz')},O2")
+    assert message in str(caught.value)
+
+
+def test_options_that_make_no_sense() -> None:
+    with pytest.raises(PassFailure, match=r"expected kinds among conv, .* found 'pool'"):
+        QuantizePass("c.npz", kinds=("pool",))
+    with pytest.raises(PassFailure, match="expected a percentile above 0"):
+        QuantizePass("c.npz", percentile=0)
+
+
+def test_ranges_by_each_method() -> None:
+    """99999 numbers up to 1 and one of 100: 99% are below 1; (100 - h)^2 + 1e5 (h / 255)^2 / 12 is least at 88.6."""
+    histogram = Histogram.over(Range(0, 100))
+    histogram.add(np.append(np.linspace(0, 1, 99_999), 100))
+    assert histogram.chosen("minmax", 99) == Range(0, 100)
+    percentile = histogram.chosen("percentile", 99)
+    assert percentile.low == 0
+    assert 0.9 < percentile.high < 1.1
+    assert abs(histogram.chosen("mse", 99).high - 88.6) < 100 / 128
