@@ -117,3 +117,23 @@ func.func @irregular_gathers(%x: tensor<3x4xf32>) -> (tensor<2x4xf32>, tensor<3x
   %2 = graph.gather_nd %x, %c : (tensor<3x4xf32>, tensor<2x2xi64>) -> tensor<2xf32>
   func.return %0, %1, %2 : tensor<2x4xf32>, tensor<3x4xf32>, tensor<2xf32>
 }
+
+// An element of a constant is a scalar: now it is known which branch is taken.
+// CHECK-LABEL: @element
+// CHECK-NEXT: %c0 = arith.constant 0 : index
+// CHECK-NEXT: %c1 = arith.constant 1 : index
+// CHECK-NEXT: %a = arith.constant false
+// CHECK-NEXT: %b = arith.constant 2.500000e+00 : f32
+// CHECK-NEXT: %c = arith.constant -3 : i64
+// CHECK-NEXT: func.return
+func.func @element() -> (i1, f32, i64) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %bools = graph.constant dense<[true, false]> : tensor<2xi1>
+  %floats = graph.constant dense<[[1.5, 2.5]]> : tensor<1x2xf32>
+  %number = graph.constant dense<-3> : tensor<i64>
+  %a = tensor.extract %bools[%c1] : tensor<2xi1>
+  %b = tensor.extract %floats[%c0, %c1] : tensor<1x2xf32>
+  %c = tensor.extract %number[] : tensor<i64>
+  func.return %a, %b, %c : i1, f32, i64
+}

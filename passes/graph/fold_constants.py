@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -15,7 +17,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import INTEGER, tensor_type
+from mlopt.dialects.graph.base import INTEGER, is_float, is_unsigned, tensor_type
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import MAX_DENSE_ELEMENTS, constant_array, to_numpy_dtype
@@ -37,7 +39,8 @@ class FoldConstantsPass(Pass):
 
     1. An operation of constants is evaluated by the context's evaluator. The result stands in the IR (up to 64
        elements) or becomes a weight named after it. `graph.shape` needs no constant operand, only its type.
-    2. `graph.gather` and `graph.gather_nd` with constant indices that form a grid become a slice and a reshape.
+    2. `tensor.extract` of a constant, as of the condition of a branch, becomes a constant scalar.
+    3. `graph.gather` and `graph.gather_nd` with constant indices that form a grid become a slice and a reshape.
 
     A gather whose constant indices are out of bounds is an `InputError`, unless it stands in a branch or a loop, which
     may never run.
@@ -85,7 +88,33 @@ class _Folder:
                     self.absent[op.result] = op.value.weight.data
             elif isinstance(op, graph.GraphOp):
                 changed |= self._visit(op)
+            elif isinstance(op, tensor.ExtractOp):
+                changed |= self._visit_extract(op)
         return changed
+
+    def _visit_extract(self, op: tensor.ExtractOp) -> bool:
+        """An element of a constant, at constant indices, is a constant scalar: a condition, or a number of trips."""
+        array = self.known.get(op.tensor)
+        numbers = [getattr(index.owner, "value", None) for index in op.indices]
+        position = tuple(number.value.data for number in numbers if isinstance(number, IntegerAttr))
+        if array is None or len(position) < array.ndim:
+            return False
+        if is_unsigned(op.result.type) or any(
+            not 0 <= i < size for i, size in zip(position, array.shape, strict=True)
+        ):
+            return False
+        number, element = array[position].item(), op.result.type
+        if isinstance(element, IntegerType):
+            constant = arith.ConstantOp(IntegerAttr(int(number), cast(IntegerType, element)))
+        elif is_float(element):
+            constant = arith.ConstantOp(FloatAttr(number, cast(AnyFloat, element)))
+        else:
+            return False
+        if not may_rewrite("fold-constants", op):
+            return False
+        self._swap(op, [constant], [constant.result])
+        self.ctx.count(self.pass_name, "ops-folded")
+        return True
 
     def _visit(self, op: graph.GraphOp) -> bool:
         if isinstance(op, graph.ShapeOp):

@@ -154,8 +154,8 @@ def test_f03_names_stay_apart(names: tuple[str, ...], tmp_path: Path) -> None:
             mlopt_main.main(["export", str(tmp_path / f"{i}.onnx"), "-o", str(tmp_path / f"{i + 1}.onnx")])
             == 0
         )
-        exported = onnx.load(tmp_path / f"{i + 1}.onnx")
-        onnx.checker.check_model(exported, full_check=True)
+        exported = onnx.load(tmp_path / f"{i + 1}.onnx")  # pyright: ignore[reportUnknownMemberType]
+        onnx.checker.check_model(exported, full_check=True)  # pyright: ignore[reportUnknownMemberType]
         assert_close(run_onnxruntime(exported, inputs), want, 1e-5)
     assert mlopt_main.main(["import", str(tmp_path / "0.onnx"), "-o", str(tmp_path / "0.mlir")]) == 0
     for i in range(2):
@@ -277,11 +277,15 @@ def test_f05_norms_on_either_side(op_type: str, before: bool, group: int, pads: 
 
 # F13: padding with another value than that of what comes after.
 
-POOLS = [("MaxPool", {}, 0.0), ("AveragePool", {}, -5 / 3), ("AveragePool", {"count_include_pad": 1}, -5 / 3)]
+POOLS: list[tuple[str, dict[str, Any], float]] = [
+    ("MaxPool", {}, 0.0),
+    ("AveragePool", {}, -5 / 3),
+    ("AveragePool", {"count_include_pad": 1}, -5 / 3),
+]
 
 
 @pytest.mark.parametrize(("op_type", "attributes", "want"), POOLS)
-def test_f13_zeros_around_a_pool(op_type: str, attributes: dict[str, int], want: float) -> None:
+def test_f13_zeros_around_a_pool(op_type: str, attributes: dict[str, Any], want: float) -> None:
     """x = -5 between zeros: their maximum is 0, and zeros count in the mean."""
     x = f32(-5).reshape(1, 1, 1)
     nodes = [node("Pad", "x p", "q"), node(op_type, "q", kernel_shape=[3], **attributes)]

@@ -64,11 +64,75 @@ func.func @unreachable(%x: i32) {
   cf.br ^dead(%c : i32)
 }
 
+// -----
+
+// Only the branch that is taken is left; and nothing of one that is empty.
+// CHECK-LABEL: func.func @branches
+// CHECK-NEXT:    %a = arith.addi %x, %x
+// CHECK-NEXT:    func.return %a
+func.func @branches(%x: i32, %p: memref<1xi32>) -> i32 {
+  %true = arith.constant true
+  %false = arith.constant false
+  %c0 = arith.constant 0 : index
+  %y = scf.if %true -> (i32) {
+    %a = arith.addi %x, %x : i32
+    scf.if %false {
+      memref.store %a, %p[%c0] : memref<1xi32>
+    }
+    scf.yield %a : i32
+  } else {
+    %b = scf.if %false -> (i32) {
+      scf.yield %x : i32
+    } else {
+      %c = arith.muli %x, %x : i32
+      scf.yield %c : i32
+    }
+    scf.yield %b : i32
+  }
+  func.return %y : i32
+}
+
+// -----
+
+// %t is read by nothing, %u by %s, and %w by a store.
+// CHECK-LABEL: func.func @unread
+// CHECK:         scf.for {{.*}} iter_args(%s = %x, %u = %x, %w = %x) -> (i32, i32, i32)
+// CHECK-NEXT:      %s2 = arith.addi %s, %u
+// CHECK-NEXT:      %u2 = arith.muli %u, %x
+// CHECK-NEXT:      %w2 = arith.subi %w, %x
+// CHECK-NEXT:      memref.store %w, %p
+// CHECK-NEXT:      scf.yield %s2, %u2, %w2
+// CHECK:         scf.if %c -> (i32)
+// CHECK-NEXT:      scf.yield %{{.*}} : i32
+// CHECK-NEXT:    } else {
+// CHECK-NEXT:      scf.yield %x : i32
+func.func @unread(%x: i32, %n: index, %p: memref<1xi32>, %c: i1) -> i32 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %a:4 = scf.for %i = %c0 to %n step %c1 iter_args(%s = %x, %t = %x, %u = %x, %w = %x) -> (i32, i32, i32, i32) {
+    %s2 = arith.addi %s, %u : i32
+    %t2 = arith.addi %t, %s : i32
+    %u2 = arith.muli %u, %x : i32
+    %w2 = arith.subi %w, %x : i32
+    memref.store %w, %p[%c0] : memref<1xi32>
+    scf.yield %s2, %t2, %u2, %w2 : i32, i32, i32, i32
+  }
+  %y, %z = scf.if %c -> (i32, i32) {
+    %b = arith.muli %x, %x : i32
+    scf.yield %a#0, %b : i32, i32
+  } else {
+    scf.yield %x, %x : i32, i32
+  }
+  func.return %y : i32
+}
+
 // The statistics, piece by piece.
 // CHECK:      (S) 0 blocks-erased
-// CHECK-NEXT: (S) 5 ops-erased
+// CHECK:      (S) 5 ops-erased
 // CHECK:      (S) 0 blocks-erased
-// CHECK-NEXT: (S) 0 ops-erased
+// CHECK:      (S) 0 ops-erased
 // CHECK:      (S) 0 blocks-erased
-// CHECK-NEXT: (S) 6 ops-erased
+// CHECK:      (S) 6 ops-erased
 // CHECK:      (S) 2 blocks-erased
+// CHECK:      (S) 2 branches-taken
+// CHECK:      (S) 2 results-dropped
