@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
+import numpy as np
 from onnx import GraphProto, ModelProto, helper
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -13,7 +15,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from mlopt import __version__
 from mlopt.diagnostics import InputError, UnsupportedError
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import tensor_type
+from mlopt.dialects.graph.base import rank_of, tensor_type
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.export.builder import Builder, Initializer, Value, element_of, shape_of, value_info
 from mlopt.export.registry import EXPORTERS
@@ -107,6 +109,9 @@ class _GraphExport:
             return
         if not self.builder.given.isdisjoint(op.results):
             return
+        if isinstance(op, graph.TransposeOp | graph.ReshapeOp) and self._is_constant_moved(op):
+            self._add_moved_constant(op)
+            return
         exporter = EXPORTERS.get(type(op))
         if exporter is None:
             raise UnsupportedError(f"'{op.name}' has no form in ONNX", place=place_of_op(op))
@@ -182,6 +187,36 @@ class _GraphExport:
             )
             self.constants[key] = value
         self.builder.values[op.result] = self.constants[key]
+
+    def _is_constant_moved(self, op: graph.TransposeOp | graph.ReshapeOp) -> bool:
+        """Whether it moves the elements of a constant that is used in no other form."""
+        source = op.input.owner
+        return (
+            isinstance(source, graph.ConstantOp)
+            and op.result not in self.own
+            and all(
+                type(use.operation) is type(op)
+                and use.operation.properties == op.properties
+                and use.operation.results[0].type == op.result.type
+                for use in source.result.uses
+            )
+        )
+
+    def _add_moved_constant(self, op: graph.TransposeOp | graph.ReshapeOp) -> None:
+        """The result becomes an initializer."""
+        source = op.input.owner
+        assert isinstance(source, graph.ConstantOp)
+        permutation = op.permutation if isinstance(op, graph.TransposeOp) else range(rank_of(op.input))
+        shape, attribute, weights = shape_of(op.result), source.value, self.weights
+
+        def array() -> np.ndarray:
+            return constant_array(attribute, weights).transpose(permutation).reshape(shape)
+
+        constant = self.builder.values[op.input]
+        value = Value(self.builder.names.unique(constant.name), constant.element)
+        nbytes = prod(shape) * to_numpy_dtype(value.element).itemsize
+        self.builder.initializers.append(Initializer(value, shape, nbytes, array))
+        self.builder.values[op.result] = value
 
     def _add_copies(
         self, outputs: Mapping[str, SSAValue], extents: Mapping[str, tuple[int, SSAValue]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import is_bool
+from mlopt.dialects.graph.base import is_bool, is_integer
 from mlopt.export.builder import Builder, element_of
 from mlopt.export.registry import exports, exports_plainly
 
@@ -28,7 +28,6 @@ exports_plainly(
         graph.LogOp: "Log",
         graph.NegOp: "Neg",
         graph.ReciprocalOp: "Reciprocal",
-        graph.ReluOp: "Relu",
         graph.RoundOp: "Round",
         graph.SigmoidOp: "Sigmoid",
         graph.SignOp: "Sign",
@@ -44,6 +43,16 @@ exports_plainly(
 @exports(graph.NotOp)
 def not_(builder: Builder, op: graph.NotOp) -> None:
     builder.node(op, "Not" if is_bool(element_of(op.input)) else "BitwiseNot")
+
+
+@exports(graph.ReluOp)
+def relu(builder: Builder, op: graph.ReluOp) -> None:
+    """Of integers the largest of them and 0: engines have Relu for few integer types, or none."""
+    element = element_of(op.input)
+    if is_integer(element):
+        builder.node(op, "Max", [op.input, builder.scalar(0, element)])
+    else:
+        builder.node(op, "Relu")
 
 
 @exports(graph.GeluOp)

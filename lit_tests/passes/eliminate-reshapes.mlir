@@ -56,5 +56,35 @@ func.func @transpose(%x: tensor<2x2x4x5x6xf32>) -> tensor<2x8x6x5xf32> {
   func.return %y : tensor<2x8x6x5xf32>
 }
 
+// -----
+
+// CHECK-LABEL: @pooled
+// CHECK-NEXT:    graph.reduce_mean %x axes = [2, 3] : (tensor<2x3x4x5xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT:    graph.reduce_max %x axes = [1] keepdims : (tensor<2x3x4x5xf32>) -> tensor<2x1x4x5xf32>
+// CHECK-NEXT:    func.return
+func.func @pooled(%x: tensor<2x3x4x5xf32>) -> (tensor<2x3xf32>, tensor<2x1x4x5xf32>) {
+  %m = graph.reduce_mean %x axes = [2, 3] keepdims : (tensor<2x3x4x5xf32>) -> tensor<2x3x1x1xf32>
+  // expected-remark @below {{a reduction gives the shape that it is reshaped to}}
+  %a = graph.reshape %m : tensor<2x3x1x1xf32> to tensor<2x3xf32>
+  %n = graph.reduce_max %x axes = [1] : (tensor<2x3x4x5xf32>) -> tensor<2x4x5xf32>
+  // expected-remark @below {{a reduction gives the shape that it is reshaped to}}
+  %b = graph.reshape %n : tensor<2x4x5xf32> to tensor<2x1x4x5xf32>
+  func.return %a, %b : tensor<2x3xf32>, tensor<2x1x4x5xf32>
+}
+
+// -----
+
+// Another shape; and a reduction that is returned too.
+// CHECK-LABEL: @pooled_otherwise
+// CHECK-COUNT-2: graph.reshape
+func.func @pooled_otherwise(%x: tensor<2x3x4xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>, tensor<2x3x1xf32>) {
+  %m = graph.reduce_sum %x axes = [2] keepdims : (tensor<2x3x4xf32>) -> tensor<2x3x1xf32>
+  %a = graph.reshape %m : tensor<2x3x1xf32> to tensor<3x2xf32>
+  %n = graph.reduce_min %x axes = [2] keepdims : (tensor<2x3x4xf32>) -> tensor<2x3x1xf32>
+  %b = graph.reshape %n : tensor<2x3x1xf32> to tensor<2x3xf32>
+  func.return %a, %b, %n : tensor<3x2xf32>, tensor<2x3xf32>, tensor<2x3x1xf32>
+}
+
+// CHECK-DAG: (S) 2 reductions-reshaped
 // CHECK-DAG: (S) 1 rows-kept
 // CHECK-DAG: (S) 1 reshapes-merged

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import get_int, int_attr, rank_of, shape_of, tensor_type
+from mlopt.dialects.graph.base import get_int, get_ints, int_attr, rank_of, shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.names import copy_name
 from mlopt.ir.rewriting import rewrite_greedily
@@ -41,6 +41,8 @@ class EliminateReshapesPass(Pass):
        cumulative sums, products with a matrix. So a linear layer runs on `[batch, tokens, features]` without the
        reshapes to `[batch * tokens, features]` and back.
 
+    4. A reduction that keeps its dimensions and is reshaped to drop them drops them, and the other way round.
+
     Not moved: what takes part in a dimension that a reshape changes. Elements are the same, and computed in the same
     way. Each rewrite lowers the number of reshapes, so the pass ends. Remarks: each rewrite, and where another use
     keeps two reshapes apart.
@@ -56,6 +58,11 @@ class EliminateReshapesPass(Pass):
                 "reshapes-merged",
                 "two reshapes around a transpose are one or none",
                 TransposeBetweenReshapes(),
+            ),
+            (
+                "reductions-reshaped",
+                "a reduction gives the shape that it is reshaped to",
+                ReduceToShape(),
             ),
             ("rows-kept", "two reshapes around operations on rows are one or none", KeepRows()),
         ]
@@ -76,6 +83,21 @@ def _why_not(op: graph.ReshapeOp) -> str | None:
     if chain is None or chain.is_used_once() or chain.reshaped() is None:
         return None
     return "what stands between the two reshapes is used elsewhere too"
+
+
+class ReduceToShape(RewritePattern):
+    """reshape(reduce(x, keepdims)) -> reduce(x), or the other way round"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: graph.ReshapeOp, rewriter: PatternRewriter, /) -> None:
+        reduction = op.input.owner
+        if not isinstance(reduction, graph.ReductionOp) or not reduction.result.has_one_use():
+            return
+        axes = get_ints(reduction.properties, "axes") or ()
+        made = type(reduction)(reduction.input, axes, keepdims=reduction.keepdims is None)
+        if shape_of(made.result) == shape_of(op.result):
+            rewriter.replace(op, made)
+            rewriter.erase(reduction)
 
 
 class KeepRows(RewritePattern):
