@@ -115,7 +115,7 @@ CASES = [
     )),
     *(case(op, UNIT) for op in (graph.AcosOp, graph.AsinOp, graph.AtanhOp)),
     case(graph.AcoshOp, ABOVE),
-    *(case(graph.ReluOp, ints(dtype, -128, -1, 0, 5)) for dtype in SIGNED),
+    *(case(graph.ReluOp, ints(dtype, -128, -1, 0, 5)) for dtype in (np.int8, np.int32, np.int64)),
     case(graph.GeluOp, X, approximate="tanh"),
     case(graph.HardSigmoidOp, X, alpha=0.5, beta=0.25),
     *(case(graph.SwishOp, SPECIAL.astype(dtype), alpha=alpha)
