@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects import graph
@@ -35,7 +36,8 @@ class FuseAttentionPass(Pass):
        mask. All become the scale.
     2. Masks: what is added to the scores, and where(m, scores, number) or where(m, number, scores).
     3. Reshapes of the scores that split dimensions of the batch for a mask, and merge them again.
-    4. where(is_nan(weights), 0, weights), as torch exports it.
+    4. where(is_nan(weights), 0, weights), as torch exports it, and reshapes of the weights.
+    5. Casts of 16-bit floats to f32 before the softmax, and back behind it.
 
     Transposes of the key are undone, and heads that are repeated for the query (expand, reshape) are read where they
     are. A constant mask that is 0 up to the diagonal and -inf above it becomes `causal`; no other is taken for one. A
@@ -88,36 +90,55 @@ class FuseAttention(Fusion):
         if not isinstance(op, graph.MatMulOp):
             return None
         ops: list[Operation] = [op]
-        weights = self._without_nan_to_zero(op.lhs, ops)
+        weights, nan_to_zero = self._weights(op.lhs, ops)
         softmax = weights.owner
         if not isinstance(softmax, graph.SoftmaxOp):
             return None
         ops.append(softmax)
-        scores = self._scores(softmax.input, _DEPTH)
+        widened = softmax.input
+        if isinstance(cast := widened.owner, graph.CastOp):
+            ops.append(cast)
+            widened = cast.input
+        scores = self._scores(widened, _DEPTH)
         if scores is None or any(
             other.parent is not op.parent for other in (*ops, *scores.ops, scores.product)
         ):
             return None
         if is_constant(scores.product.rhs) and is_constant(op.rhs):
             return None
+        scores.shapes += [shape_of(other.results[0]) for other in ops if isinstance(other, graph.ReshapeOp)]
         ops += [*reversed(scores.ops), scores.product]
         query = self._unscaled(scores.product.lhs, scores, ops)
         key = self._key(scores, ops)
         if softmax.axis.value.data != rank_of(softmax.input) - 1:
             return Miss("the softmax is not along the keys")
+        if not _computes_alike(widened, softmax, op.lhs):
+            return Miss("the softmax is of another type than the products")
         if scores.problem is not None:
             return Miss(scores.problem)
-        return self._group(op, ops, query, key, scores, nan_to_zero=weights is not op.lhs)
+        return self._group(op, ops, query, key, scores, nan_to_zero=nan_to_zero)
 
-    def _without_nan_to_zero(self, value: SSAValue, ops: list[Operation]) -> SSAValue:
-        """`x` of where(is_nan(x), 0, x), whose operations it appends; else the value."""
-        where = value.owner
-        if isinstance(where, graph.WhereOp) and isinstance(is_nan := where.condition.owner, graph.IsNanOp):
-            x = where.false_value
-            if is_nan.input == x and x.type == value.type and uniform_value(where.true_value, self.ctx) == 0:
-                ops += [where, is_nan]
-                return x
-        return value
+    def _weights(self, value: SSAValue, ops: list[Operation]) -> tuple[SSAValue, bool]:
+        """What becomes `value` by a reshape, a cast and where(is_nan(x), 0, x), of which it appends the operations.
+
+        And whether it was made 0 where it was NaN.
+        """
+        nan_to_zero = False
+        for _ in range(_DEPTH):
+            match op := value.owner:
+                case graph.ReshapeOp() | graph.CastOp():
+                    ops.append(op)
+                    value = op.input
+                case graph.WhereOp() if isinstance(is_nan := op.condition.owner, graph.IsNanOp):
+                    x = op.false_value
+                    zero = uniform_value(op.true_value, self.ctx) == 0
+                    if is_nan.input != x or x.type != value.type or not zero:
+                        break
+                    ops += [op, is_nan]
+                    value, nan_to_zero = x, True
+                case _:
+                    break
+        return value, nan_to_zero
 
     def _scores(self, value: SSAValue, depth: int) -> _Scores | None:
         """What leads from a product to `value`; None if nothing of this kind does."""
@@ -234,6 +255,8 @@ class FuseAttention(Fusion):
             return Miss("the heads of the query are broadcast")
         if key_heads != value_heads:
             return Miss("key and value have different numbers of heads")
+        if any(value.owner in ops for value in (op.rhs, *(mask.value for mask in scores.masks))):
+            return Miss("a part of it is an operand of it too")
         masks = [
             mask for mask in scores.masks if mask.fill is not None or uniform_value(mask.value, self.ctx) != 0
         ]
@@ -370,6 +393,17 @@ def _before_repeat(operand: Ordered) -> Moved | None:
     moved.reshape((*shape[:axis], heads, *shape[axis + 1 :]))
     moved.transpose(order)
     return moved
+
+
+def _computes_alike(scores: SSAValue, softmax: graph.SoftmaxOp, weights: SSAValue) -> bool:
+    """Is a softmax, with casts before and behind it, one in the type of the scores?
+
+    It is without casts, and with casts of 16-bit floats to f32 and back: in f32 it is computed anyway.
+    """
+    outer, inner, result = (tensor_type(x.type).element_type for x in (scores, softmax.result, weights))
+    return outer == result and (
+        outer == inner or (isinstance(outer, Float16Type | BFloat16Type) and inner == f32)
+    )
 
 
 def _factor(

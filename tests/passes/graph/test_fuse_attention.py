@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType, f32, f64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
@@ -304,6 +304,19 @@ def test_masks_of_heads_that_were_merged_with_the_batch() -> None:
     assert shape_of(attention.result) == (2, 4, 3, 6)
 
 
+def test_heads_in_groups_that_are_merged_for_a_mask_alone() -> None:
+    """As GroupQueryAttention is taken apart: products of heads in groups, scores and weights of all heads."""
+    model = Model()
+    q, k, v = model.input(2, 2, 3, 5, 8), model.input(2, 2, 1, 7, 8), model.input(2, 2, 1, 7, 6)
+    scores = model.add(graph.ReshapeOp(model.product(q, k), (2, 6, 5, 7)))
+    mask = model.given(model.rng.random((2, 1, 5, 7)) < 0.6)
+    scores = model.add(graph.WhereOp(mask, scores, model.constant(-10.0)))
+    weights = model.add(graph.ReshapeOp(model.softmax(scores), (2, 2, 3, 5, 7)))
+    attention = fused(model, model.add(graph.MatMulOp(weights, v)))
+    assert attention.groups == 3
+    assert shape_of(attention.masks[0]) == (2, 1, 1, 5, 7)
+
+
 # NaN
 
 
@@ -332,6 +345,38 @@ def test_nan_and_infinity_are_as_before(to_zero: bool, operand: int, number: flo
         weights = _without_nan(model, weights)
     attention = fused(model, model.add(graph.MatMulOp(weights, v)))
     assert (attention.nan_to_zero is not None) == to_zero
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("zero", ["never", "in f32", "behind the cast"])
+def test_a_softmax_in_f32_is_that_of_16_bits(dtype: type, zero: str) -> None:
+    model = Model(dtype)
+    q, k, v = operands(model)
+    masked = model.add(graph.AddOp(model.product(q, k), _row_of(model)))
+    weights = model.softmax(model.add(graph.CastOp(masked, f32)))
+    if zero == "in f32":
+        model.dtype = np.float32
+        weights = _without_nan(model, weights)
+        model.dtype = dtype
+    weights = model.add(graph.CastOp(weights, from_numpy_dtype(np.dtype(dtype))))
+    if zero == "behind the cast":
+        weights = _without_nan(model, weights)
+    attention = fused(model, model.add(graph.MatMulOp(weights, v)))
+    assert (attention.nan_to_zero is None) == (zero == "never")
+
+
+@pytest.mark.parametrize("wide", [f32, f64])
+def test_a_softmax_of_another_type_is_another_one(wide: AnyFloat) -> None:
+    """In f64, and from 16 bits to f32 without a cast back; f64 is computed in more digits."""
+    model = Model(np.float16 if wide == f32 else np.float32)
+    q, k, v = operands(model)
+    weights = model.softmax(model.add(graph.CastOp(model.product(q, k), wide)))
+    if wide == f32:
+        v = model.add(graph.CastOp(v, f32))
+    else:
+        weights = model.add(graph.CastOp(weights, f32))
+    y = model.add(graph.MatMulOp(weights, v))
+    assert missed(model, y) == ["the softmax is of another type than the products"]
 
 
 # Where heads and keys are
@@ -437,6 +482,19 @@ def test_each_part_may_be_used_nowhere_else() -> None:
             kind = ("matmul", "mul", "add", "softmax", "where")[part]
             reason = "a graph output" if use == "output" else "used by 'relu'"
             assert message == f"the result of '{kind}' is also {reason}"
+
+
+@pytest.mark.parametrize("operand", ["mask", "value"])
+def test_a_part_may_not_be_an_operand(operand: str) -> None:
+    """Scores that are added to themselves; weights that are multiplied by themselves."""
+    model = Model()
+    q, k = model.input(4, 5, 8), model.input(4, 5, 8)
+    scores = model.product(q, k)
+    if operand == "mask":
+        scores = model.add(graph.AddOp(scores, scores))
+    weights = model.softmax(scores)
+    y = model.add(graph.MatMulOp(weights, weights if operand == "value" else model.input(4, 5, 6)))
+    assert missed(model, y) == ["a part of it is an operand of it too"]
 
 
 def test_the_softmax_must_be_along_the_keys() -> None:
