@@ -67,7 +67,8 @@ class ConvertGraphToKernelPass(Pass):
     7. Windows that spread (transposed convolution) become one contraction or reduce per phase of the strides. Resize
        becomes a launch per axis; sampling at computed positions one that lays the image out in rows of channels, one
        that loads the rows, and a transpose.
-    8. A recurrent layer becomes a loop over its steps, of ops that are converted likewise.
+    8. A recurrent layer becomes a loop over its steps, of ops that are converted likewise; attention becomes a launch
+       for the scaled query, one for the scores behind their masks, one for the softmax, and one for the result.
     9. Control flow stays as it is; a scalar that becomes a tensor of one element (`tensor.from_elements`) is a fill.
 
     `UnsupportedError` for a form of an op that the kernel level can't say.
