@@ -14,6 +14,7 @@ from mlopt.dialects import graph
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 Method = Literal["tanh", "sigmoid"]
 
@@ -36,6 +37,7 @@ class ApproximateGeluPass(Pass):
     """
 
     name = "approximate-gelu"
+    requires: ClassVar = GRAPH_LEVEL
     idempotent: ClassVar[bool] = True
 
     method: Method = "tanh"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -18,6 +19,7 @@ from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.passes.graph.canonicalization import DropIdentityMovement, MergeCasts, merges
 from mlopt.passes.graph.reported import Reported
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 Movement = graph.ReshapeOp | graph.TransposeOp | graph.SliceOp | graph.ExpandOp
 
@@ -38,6 +40,7 @@ class EliminateCastsPass(Pass):
     """
 
     name = "eliminate-casts"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         kinds = [graph.CastOp]

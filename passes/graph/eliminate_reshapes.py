@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -23,6 +24,7 @@ from mlopt.passes.graph.canonicalization import (
 from mlopt.passes.graph.constants import is_constant
 from mlopt.passes.graph.reported import Reported
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 _ALONG_ROWS = (graph.SoftmaxBase, graph.CumulativeOp, graph.LayerNormOp, graph.RmsNormOp)
 _LOOK_BACK = 8
@@ -49,6 +51,7 @@ class EliminateReshapesPass(Pass):
     """
 
     name = "eliminate-reshapes"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         rewrites: list[tuple[str, str, RewritePattern]] = [

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import ClassVar
 
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -17,6 +18,7 @@ from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.passes.graph.canonicalization import DropIdentityMovement, SimplifyConcat, SplitInOne
 from mlopt.passes.graph.reported import Reported
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 Range = tuple[int, int, int]
 """First index, number of elements, and step, along one dimension."""
@@ -39,6 +41,7 @@ class EliminateSlicesPass(Pass):
     """
 
     name = "eliminate-slices"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         ends = Ends()

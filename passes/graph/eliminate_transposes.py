@@ -36,6 +36,7 @@ from mlopt.passes.graph.constants import constant_value, is_constant, make_const
 from mlopt.passes.graph.minimum_cut import FlowNetwork
 from mlopt.passes.graph.reported import Reported
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class EliminateTransposesPass(Pass):
     """
 
     name = "eliminate-transposes"
+    requires: ClassVar = GRAPH_LEVEL
     rewrites: ClassVar[Mapping[str, str]] = {
         "reorder-region": "Operations that hang together run in the order of dimensions with the fewest transposes."
     }

@@ -28,6 +28,7 @@ from mlopt.passes.graph.contractions import (
 )
 from mlopt.passes.graph.fusion import described, either_way, name_of_kind, use_outside
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 LARGEST_COPY = 64 * 1024
 """Bytes up to which a weight that something else uses too is scaled: it stays, and there is one more."""
@@ -58,6 +59,7 @@ class FoldBatchNormPass(Pass):
     """
 
     name = "fold-batch-norm"
+    requires: ClassVar = GRAPH_LEVEL
     idempotent: ClassVar[bool] = True
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:

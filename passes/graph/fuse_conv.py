@@ -17,6 +17,7 @@ from mlopt.passes.graph.constants import constant_value, make_constant, name_of
 from mlopt.passes.graph.epilogues import Epilogue, Products, fuse_epilogues
 from mlopt.passes.graph.fusion import described
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class FuseConvPass(Pass):
     """
 
     name = "fuse-conv"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         return fuse_epilogues(ctx, op, self.name, Convolutions(ctx))

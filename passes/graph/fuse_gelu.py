@@ -13,6 +13,7 @@ from mlopt.ir.context import CompilerContext
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, described, fuse
 from mlopt.passes.graph.polynomials import Terms, expand, goes_on, is_close, once, operands_below
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 DEPTH = 4
 """How many steps of arithmetic may follow the error function or the tangent."""
@@ -33,6 +34,7 @@ class FuseGeluPass(Pass):
     """
 
     name = "fuse-gelu"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         return fuse(ctx, op, [FuseGelu(ctx, self.name)])

@@ -15,6 +15,7 @@ from mlopt.ir.context import CompilerContext
 from mlopt.passes.graph.constants import constant_value
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, either_way, fuse, is_number
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class FuseGroupNormPass(Pass):
     """
 
     name = "fuse-group-norm"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         return fuse(ctx, op, [FuseGroupNorm(ctx, self.name)])

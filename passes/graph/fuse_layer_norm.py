@@ -13,6 +13,7 @@ from mlopt.passes.graph.fusion import Fusion, Group, Miss, fuse
 from mlopt.passes.graph.row_norm_parts import NarrowNorm, TakeBias, TakeScale
 from mlopt.passes.graph.row_norms import averaged, centered, new_norm, normalized, quotients, shifted
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class FuseLayerNormPass(Pass):
     """
 
     name = "fuse-layer-norm"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         kind = graph.LayerNormOp

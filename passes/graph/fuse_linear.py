@@ -14,6 +14,7 @@ from mlopt.ir.context import CompilerContext
 from mlopt.passes.graph.epilogues import Epilogue, Products, fuse_epilogues
 from mlopt.passes.graph.fusion import described
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class FuseLinearPass(Pass):
     """
 
     name = "fuse-linear"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         return fuse_epilogues(ctx, op, self.name, MatrixProducts())

@@ -23,6 +23,7 @@ from mlopt.passes.graph.quantized_products import QuantizedProduct
 from mlopt.passes.graph.quantized_values import Quantized, element_of, quantized, quantized_as, width_of
 from mlopt.passes.graph.saturation import below_absorbed
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class FuseQuantizedPass(Pass):
     """
 
     name = "fuse-quantized"
+    requires: ClassVar = GRAPH_LEVEL
     validation_tolerance: ClassVar[float | None] = 0.05
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:

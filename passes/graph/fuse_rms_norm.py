@@ -13,6 +13,7 @@ from mlopt.passes.graph.fusion import Fusion, Group, Miss, fuse, use_outside
 from mlopt.passes.graph.row_norm_parts import NarrowNorm, TakeScale
 from mlopt.passes.graph.row_norms import centered, new_norm, normalized
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class FuseRmsNormPass(Pass):
     """
 
     name = "fuse-rms-norm"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         kind = graph.RmsNormOp

@@ -15,6 +15,7 @@ from mlopt.passes.graph.fusion import Fusion, Group, Miss, either_way, fuse
 from mlopt.passes.graph.polynomials import once
 from mlopt.passes.graph.rotary_tables import Tables
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 Side: TypeAlias = Literal[0, 1]
 """The first or the second numbers of the pairs."""
@@ -37,6 +38,7 @@ class FuseRotaryPass(Pass):
     """
 
     name = "fuse-rotary"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         return fuse(ctx, op, [FuseRotatedSum(ctx, self.name), FuseTurnedPairs(ctx, self.name)])

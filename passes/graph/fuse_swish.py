@@ -23,6 +23,7 @@ from mlopt.passes.graph.fusion import (
 )
 from mlopt.passes.graph.polynomials import Polynomial, expand, goes_on, is_close, once, operands_below
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 DEPTH = 3
 """How many steps of arithmetic may follow the bounded value of a hard swish."""
@@ -43,6 +44,7 @@ class FuseSwishPass(Pass):
     """
 
     name = "fuse-swish"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         return fuse(ctx, op, [FuseSwish(ctx, self.name), FuseHardSwish(ctx, self.name)])

@@ -24,6 +24,7 @@ from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passes.graph.calibration import Array, Method, Range, Sample, ranges_of, read_samples, walk_values
 from mlopt.passes.graph.constants import constant_value, is_constant, make_constant, name_of
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 _Product: TypeAlias = graph.ConvOp | graph.MatMulOp
 _FOLLOWERS: dict[str, type[graph.GraphOp]] = {
@@ -68,6 +69,7 @@ class QuantizePass(Pass):
     """
 
     name = "quantize"
+    requires: ClassVar = GRAPH_LEVEL
     validation_tolerance: ClassVar[float | None] = 0.5
 
     calibration: str

@@ -13,6 +13,7 @@ from mlopt.passes.graph.algebra import Rule
 from mlopt.passes.graph.exact_algebra import EXACT_RULES
 from mlopt.passes.graph.fast_algebra import FAST_RULES, FAST_TOLERANCE
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class SimplifyAlgebraPass(Pass):
     """
 
     name = "simplify-algebra"
+    requires: ClassVar = GRAPH_LEVEL
     idempotent: ClassVar[bool] = True
 
     mode: Literal["exact", "fast"] = "exact"

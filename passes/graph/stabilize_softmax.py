@@ -12,6 +12,7 @@ from mlopt.dialects.graph.base import get_ints, rank_of, shape_of
 from mlopt.ir.context import CompilerContext
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, described, either_way, fuse, is_number, use_outside
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class StabilizeSoftmaxPass(Pass):
     """
 
     name = "stabilize-softmax"
+    requires: ClassVar = GRAPH_LEVEL
     idempotent: ClassVar[bool] = True
     repairs_overflow: ClassVar[bool] = True
 

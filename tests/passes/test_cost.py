@@ -79,7 +79,7 @@ def test_o2_takes_no_more_than_five_times_parsing(make: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in GRAPH_PASSES if name.startswith("fuse-")])
 def test_a_fusion_costs_little_where_there_is_nothing_like_it(name: str) -> None:
-    """It walks over the operations once or twice, and tries its patterns on none of them."""
+    """It walks over the operations a few times, and tries its patterns on none of them."""
     text = "".join(
         f"  %v{i + 1} = graph.abs %v{i} : tensor<4xf32>\n  %w{i} = graph.sign %v{i} : tensor<4xf32>\n"
         for i in range(LARGE // 2)
@@ -88,4 +88,4 @@ def test_a_fusion_costs_little_where_there_is_nothing_like_it(name: str) -> None
     module = parse_module(f"func.func @main(%v0: tensor<4xf32>) {{\n{text}  func.return\n}}", ctx)
     manager = PassManager(ctx, parse_pipeline(f"builtin.module({name})"), verify_each=False)
     manager.run(module)
-    assert count_calls(lambda: manager.run(module)) <= 50 * LARGE
+    assert count_calls(lambda: manager.run(module)) <= 80 * LARGE
