@@ -7,6 +7,7 @@ from tests.fuzz.operators import (
     contrib,
     control,
     elementwise,
+    formulas,
     idioms,
     movement,
     numeric,
@@ -16,6 +17,18 @@ from tests.fuzz.operators import (
 )
 from tests.fuzz.operators.table import OPERATORS, Operator
 
-FAMILIES = (elementwise, idioms, movement, numeric, windows, selection, quantized, contrib, control, attention)
+FAMILIES = (
+    elementwise,
+    formulas,
+    idioms,
+    movement,
+    numeric,
+    windows,
+    selection,
+    quantized,
+    contrib,
+    control,
+    attention,
+)
 
 __all__ = ["FAMILIES", "OPERATORS", "Operator"]

@@ -66,39 +66,6 @@ def linear(b: Builder, name: str) -> object:
     return b.node("Add", y, b.tensor((F32,), shape=y.shape, special=False)) if b.flag() else y
 
 
-@operator("layer-norm")
-def composed_layer_norm(b: Builder, name: str) -> object:
-    x = b.tensor((F32,), (2, 3), least=2, special=False)
-    axes = b.choice(([-1], [-1], [0], [-2, -1]))
-
-    def mean(value: Value) -> Value:
-        if b.opset >= 18:
-            return b.node("ReduceMean", value, b.numbers(axes, bound=False))[0]
-        return b.node("ReduceMean", value, axes=axes)[0]
-
-    centered = x if b.rarely() else b.node("Sub", x, mean(x))[0]
-    square = b.node("Pow", centered, _number(b, 2.0)) if b.flag() else b.node("Mul", centered, centered)
-    (shifted,) = b.node("Add", mean(square[0]), _number(b, 1e-5))
-    (root,) = b.node("Sqrt", shifted)
-    (y,) = b.node("Div", centered, root)
-    if b.flag():
-        (y,) = b.node("Mul", y, b.parameter(F32, x.shape[-1:]))
-        (y,) = b.node("Add", y, b.parameter(F32, x.shape[-1:]))
-    return y
-
-
-@operator("gelu")
-def composed_gelu(b: Builder, name: str) -> object:
-    x = b.tensor((F32,), (0, 3), special=False)
-    if b.flag():
-        (y,) = b.node("Sigmoid", b.node("Mul", x, _number(b, b.choice((1.0, 1.702))))[0])
-        return b.node("Mul", x, y)
-    (y,) = b.node("Erf", b.node("Div", x, _number(b, b.choice((2**0.5, 1.5))))[0])
-    (y,) = b.node("Add", y, _number(b, 1.0))
-    (y,) = b.node("Mul", x, y)
-    return b.node("Mul", y, _number(b, b.choice((0.5, 0.5, 2.0))))
-
-
 @operator("movements")
 def movements(b: Builder, name: str) -> object:
     """Transposes, reshapes, slices and concats that nearly cancel, with operators between them."""
