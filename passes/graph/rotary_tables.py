@@ -64,12 +64,11 @@ class Tables:
     def half(self, table: SSAValue, new: list[Operation], *, interleaved: bool) -> SSAValue:
         """The numbers of the table, one per pair, for a table that has a half; what makes them is added to `new`.
 
-        A constant loses dimensions of size 1 in front, but for two dimensions.
+        Where it is the same for all but the last two dimensions it has only these.
         """
         half = self._half(table, new, interleaved=interleaved)
         shape = shape_of(half)
-        outer = [axis for axis, size in enumerate(shape[:-2]) if size != 1]
-        if isinstance(table.owner, graph.ConstantOp) and not outer and len(shape) > 2:
+        if len(shape) > 2 and all(size == 1 for size in shape[:-2]):
             half = _added(graph.ReshapeOp(half, shape[-2:]), new)
         return half
 
