@@ -25,6 +25,7 @@ from mlopt.passes.graph.fusion import (
     described,
     either_way,
     fuse,
+    name_of_kind,
     uniform_value,
     use_outside,
 )
@@ -43,8 +44,10 @@ class Products(ABC):
     """A kind of operation whose results are sums of products."""
 
     kinds: ClassVar[tuple[type[Operation], ...]]
-    into: ClassVar[str]
-    """What the operation is with an epilogue: `linear`."""
+
+    def into(self, op: Operation) -> str:
+        """What the operation is called with an epilogue."""
+        return name_of_kind(op)
 
     @abstractmethod
     def epilogue(self, op: Operation) -> Epilogue:
@@ -89,7 +92,7 @@ class EpilogueFusion(Fusion):
             self.order[new[-1]] = self.order[op]
             return new
 
-        return Group((op, product), build, f"'{self.products.into}' as its {role}")
+        return Group((op, product), build, f"'{self.products.into(product)}' as its {role}")
 
 
 class FuseAddend(EpilogueFusion):
@@ -135,7 +138,9 @@ class FuseAddend(EpilogueFusion):
         if fits_residual:
             return f"{described(product)} has a residual already"
         if not fits_bias:
-            return f"{addend.type} is no bias of {described(product)}, nor of the shape of its result"
+            can_be = self.products.takes_residual(product)
+            also = "nor of the shape of its result" if can_be else "which has no residual"
+            return f"{addend.type} is no bias of {described(product)}, {also}"
         if epilogue.residual is not None:
             return f"the residual of {described(product)} is added before the bias"
         return f"{described(product)} has a bias already"

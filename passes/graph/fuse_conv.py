@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import get_ints, shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.names import set_name
 from mlopt.passes.graph.constants import constant_value, make_constant, name_of
 from mlopt.passes.graph.epilogues import Epilogue, Products, fuse_epilogues
 from mlopt.passes.graph.fusion import described
@@ -49,7 +50,6 @@ class Convolutions(Products):
 
     ctx: CompilerContext
     kinds: ClassVar = (graph.ConvOp, graph.ConvTransposeOp)
-    into: ClassVar[str] = "conv"
 
     def epilogue(self, op: Operation) -> Epilogue:
         assert isinstance(op, graph.ConvOp | graph.ConvTransposeOp)
@@ -70,7 +70,9 @@ class Convolutions(Products):
         shape = (prod(shape_of(bias)),)
         array = constant_value(bias, self.ctx)
         if array is None:
-            return graph.ReshapeOp(bias, shape)
+            reshape = graph.ReshapeOp(bias, shape)
+            set_name(reshape.result, bias.name_hint or "bias")
+            return reshape
         return make_constant(array.reshape(shape), self.ctx, name_of(bias, "bias"))
 
     def is_bias(self, op: Operation, value: SSAValue) -> bool:
@@ -84,7 +86,7 @@ class Convolutions(Products):
     def obstacle(self, op: Operation, role: str) -> str | None:
         element = tensor_type(op.results[0].type).element_type
         if role == "bias" and isinstance(element, Float16Type | BFloat16Type):
-            return f"{described(op)} would round its sums of {element} after the bias only"
+            return f"{described(op)} would round its sums to {element} after the bias only"
         return None
 
 

@@ -43,7 +43,9 @@ class MatrixProducts(Products):
     """`graph.matmul` with a matrix on the right, and `graph.linear`."""
 
     kinds: ClassVar = (graph.MatMulOp, graph.LinearOp)
-    into: ClassVar[str] = "linear"
+
+    def into(self, op: Operation) -> str:
+        return "linear"
 
     def epilogue(self, op: Operation) -> Epilogue:
         return Epilogue(op.bias, op.residual, op.activation) if isinstance(op, graph.LinearOp) else Epilogue()

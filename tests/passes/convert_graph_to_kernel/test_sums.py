@@ -5,9 +5,12 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, TensorType, f32, f64
+from xdsl.ir import SSAValue
+from xdsl.utils.test_value import create_ssa_value
 
 from mlopt.dialects import graph, kernel
+from mlopt.dialects.graph.base import shape_of
 from tests.kernel_level import Build, assert_same
 
 FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
@@ -50,6 +53,55 @@ def test_matmul_types(dtype: type) -> None:
     close(graph.MatMulOp, random(3, 40, dtype=dtype), random(40, 5, dtype=dtype, seed=1))
 
 
+EPILOGUES: dict[str, graph.ActivationAttr | None] = {
+    "none": None,
+    **{kind: graph.ActivationAttr(kind) for kind in ("relu", "sigmoid", "tanh", "hard_swish", "gelu")},
+    "gelu by tanh": graph.ActivationAttr("gelu", {"approximate": StringAttr("tanh")}),
+    "leaky_relu": graph.ActivationAttr("leaky_relu", {"alpha": FloatAttr(0.1, f64)}),
+    "swish": graph.ActivationAttr("swish", {"alpha": FloatAttr(1.702, f64)}),
+    "hard_sigmoid": graph.ActivationAttr(
+        "hard_sigmoid", {"alpha": FloatAttr(0.3, f64), "beta": FloatAttr(0.4, f64)}
+    ),
+    "clip": graph.ActivationAttr.clip(-0.5, 1.0),
+    "clip above": graph.ActivationAttr.clip(None, 0.25),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("activation", EPILOGUES)
+def test_linear_activations(activation: str, dtype: type) -> None:
+    operands = [
+        random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(((3, 40), (40, 5), (5,), (3, 5)))
+    ]
+    module = close(lambda *values: graph.LinearOp(*values, EPILOGUES[activation]), *operands)
+    assert [op.name for op in module.walk()].count("kernel.launch") == 1
+
+
+@pytest.mark.parametrize("given", [(), ("bias",), ("residual",), ("bias", "residual")])
+@pytest.mark.parametrize(
+    "shape, weight, bias",
+    [((2, 3, 4), (4, 5), (1, 1, 5)), ((4,), (4, 5), (5,)), ((3, 0), (0, 5), (5,)), ((0, 4), (4, 2), (1, 2))],
+)
+def test_linear_shapes(
+    shape: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...], given: tuple[str, ...]
+) -> None:
+    shapes = {"bias": bias, "residual": (*shape[:-1], weight[1])}
+    addends = [random(*shapes[name], seed=2) for name in given]
+
+    def build(*values: SSAValue) -> graph.LinearOp:
+        return graph.LinearOp(*values[:2], **dict(zip(given, values[2:], strict=True)))
+
+    close(build, random(*shape), random(*weight, seed=1), *addends)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_linear_integers(dtype: type) -> None:
+    operands = [
+        random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(((3, 40), (40, 5), (5,), (3, 5)))
+    ]
+    close(graph.LinearOp, *operands)
+
+
 CONVOLUTIONS = {
     "plain": ((2, 3, 6, 7), (4, 3, 3, 3), {}),
     "strided and padded": ((1, 3, 8, 8), (4, 3, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
@@ -70,6 +122,37 @@ def test_convolution(case: str, bias: bool) -> None:
     shape, weight, options = CONVOLUTIONS[case]
     operands = [random(*shape), random(*weight, seed=1), *([random(weight[0], seed=2)] if bias else [])]
     close(lambda *values: graph.ConvOp(*values, **options), *operands)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolution_with_residual_and_activation(case: str, bias: bool) -> None:
+    """As its parts, in one launch."""
+    shape, weight, options = CONVOLUTIONS[case]
+    operands = [random(*shape), random(*weight, seed=1), *([random(weight[0], seed=2)] if bias else [])]
+    types = [create_ssa_value(TensorType(f32, array.shape)) for array in operands]
+    residual = random(*shape_of(graph.ConvOp(*types, **options).result), seed=3)
+
+    def build(*values: SSAValue) -> graph.ConvOp:
+        *before, last = values
+        return graph.ConvOp(*before, residual=last, activation=EPILOGUES["clip"], **options)
+
+    module = close(build, *operands, residual)
+    assert [op.name for op in module.walk()].count("kernel.launch") == 1
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("activation", EPILOGUES)
+def test_transposed_convolution_activations(activation: str, dtype: type) -> None:
+    operands = [
+        random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(((1, 4, 5, 5), (4, 3, 2, 2), (6,)))
+    ]
+    close(
+        lambda *values: graph.ConvTransposeOp(
+            *values, group=2, strides=[2, 2], activation=EPILOGUES[activation]
+        ),
+        *operands,
+    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
