@@ -62,6 +62,16 @@ def test_compile_time(model: Path) -> None:
     assert {"xdsl", "numpy", "onnx", "mlopt"} <= set(packages)
 
 
+def test_pass_cost() -> None:
+    """Each make of model has a row for parsing and for each pass, and one that compares the two."""
+    command = [sys.executable, BENCHMARKS / "pass_cost.py", "--sizes", "10", "20", "--repeat", "1"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    rows = {tuple(line.split()[:4]) for line in done.stdout.splitlines()}
+    for make in ("chain", "shapes", "branches", "transformer"):
+        assert any(row[:2] == (make, "canonicalize") for row in rows)
+        assert (make, "O2", "/", "parse") in rows
+
+
 def test_import_time() -> None:
     """Each make of model has a row; with --compile, so has each pass."""
     command = [
