@@ -147,7 +147,7 @@ def test_f03_names_stay_apart(names: tuple[str, ...], tmp_path: Path) -> None:
     proto, inputs = two_convolutions(names)
     want = run_onnxruntime(proto, inputs)
     check(proto, inputs, want, 1e-5)
-    onnx.save(proto, tmp_path / "0.onnx")
+    onnx.save(proto, tmp_path / "0.onnx")  # pyright: ignore[reportUnknownMemberType]
     for i in range(2):
         # Exported, and the export exported again: the checker finds names that are there twice.
         assert (
