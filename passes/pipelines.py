@@ -9,7 +9,8 @@ stands where it stands.
   again, so that the last rounds cost little. `LAST` follows, once. O1 has no fusions, O3 has `COSTLY` too, and `FIRST`
   before all.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
-  both before bufferization, so that the decisions stand in the IR.
+  both before bufferization, so that the decisions stand in the IR. In O3 `tile-contractions` stands between them: a
+  fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
 - memref: bufferize, then workspaces (they are buffers too), then offsets.
 """
 
@@ -176,6 +177,8 @@ def _kernel_passes(options: PipelineOptions) -> list[str]:
     if not options.optimize:
         return []
     passes = ["fuse-kernels"] if options.fusion else []
+    if options.thorough:
+        passes.append("tile-contractions")
     if options.inplace:
         passes.append("reuse-in-place")
     return [*passes, "cse", "dce"]

@@ -32,6 +32,7 @@ PASSES: dict[str, str] = {
     "quantize": "mlopt.passes.graph.quantize:QuantizePass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",
+    "tile-contractions": "mlopt.passes.kernel.tile_contractions:TileContractionsPass",
     "reuse-in-place": "mlopt.passes.kernel.reuse_in_place:ReuseInPlacePass",
     "convert-kernel-to-memref": "mlopt.passes.convert_kernel_to_memref:ConvertKernelToMemrefPass",
     "plan-workspaces": "mlopt.passes.memref.plan_workspaces:PlanWorkspacesPass",

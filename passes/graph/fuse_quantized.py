@@ -94,9 +94,9 @@ class SignedInsteadOfUnsigned(RewritePattern):
             assert values is not None
             own = zero_point(values.zero)
             rewriter.replace(reader, [own, graph.DequantizeOp(quantize.result, reader.scale, own)])
-        rewriter.erase(op)
         self.ctx.count(self.pass_name, "made-signed")
-        self.ctx.remark(self.pass_name, "passed", f"{element} became {signed}", quantize)
+        self.ctx.remark(self.pass_name, "passed", f"{element} became {signed}", op)
+        rewriter.erase(op)
 
 
 class AbsorbedBounds(Fusion):
