@@ -33,7 +33,7 @@ def attention(builder: Builder, op: graph.AttentionOp) -> None:
     if not _is_standard(builder, op):
         _parts(builder, op)
         return
-    attributes: Attributes = {"scale": op.scale.value.data, "is_causal": int(op.causal is not None)}
+    attributes: Attributes = {"scale": _scale(op), "is_causal": int(op.causal is not None)}
     operands = (op.query, op.key, op.value)
     rows = [_rows(operand) for operand in operands]
     result = _result_rows(op)
@@ -47,16 +47,21 @@ def attention(builder: Builder, op: graph.AttentionOp) -> None:
     builder.result(result, "Attention", [*(row for row in rows if row is not None), *op.masks], attributes)
 
 
+def _scale(op: graph.AttentionOp) -> float:
+    return op.scale.value.data * op.score_scale.value.data
+
+
 def _is_standard(builder: Builder, op: graph.AttentionOp) -> bool:
     """Whether ONNX's operator gives the same numbers, and engines take these operands.
 
-    16-bit floats are rounded elsewhere there, and the scale is a number in f32. Dimensions of the batch and of matrices don't broadcast.
+    16-bit floats are rounded elsewhere there, and the scale is a number in f32. Dimensions of the batch and of
+    matrices don't broadcast.
     """
     operands = [shape_of(operand) for operand in (op.query, op.key, op.value)]
     return (
         isinstance(element_of(op.query), Float32Type)
         and op.nan_to_zero is None
-        and op.scale.value.data > 0
+        and _scale(op) > 0
         and len({shape[0] for shape in operands}) == 1
         and all(len(shape) == 4 and all(shape) for shape in operands)
         and len(op.masks) <= 1
@@ -121,6 +126,8 @@ def _parts(builder: Builder, op: graph.AttentionOp) -> None:
     batches = [shape_of(operand)[:-3] for operand in (op.query, op.key)]
     shape = (*broadcast_shapes(*batches), *op.score_shape[-3:])
     scores = groups.split(product, shape)
+    if op.score_scale.value.data != 1:
+        scores = builder.part("Mul", [scores, builder.scalar(op.score_scale.value.data, element)])
     for mask in op.masks:
         if is_bool(element_of(mask)):
             scores = builder.part("Where", [mask, scores, builder.scalar(op.fill_value, element)], element)

@@ -30,7 +30,7 @@ from mlopt.dialects.graph.base import (
 
 @irdl_op_definition
 class AttentionOp(InferredOp):
-    """`softmax(scale * query @ key^T + masks) @ value` for each head.
+    """`softmax(score_scale * ((scale * query) @ key^T) + masks) @ value` for each head.
 
     Shapes: query `[batch..., h, lq, d]`, key `[batch..., hk, lk, d]`, value `[batch..., hk, lk, dv]`, result
     `[batch..., h, lq, dv]`, all of one rank, 2 or more (with 2 there is one head). h is a multiple of hk: the query's
@@ -40,7 +40,7 @@ class AttentionOp(InferredOp):
     The steps, each rounded to the type of the operands:
 
     1. The query times `scale`.
-    2. The scores: products of its rows with those of the key.
+    2. The scores: products of its rows with those of the key; then they are multiplied by `score_scale`.
     3. The masks, one after the other: one of floats is added to the scores; where one of i1 is false, the score is
        `fill`, or -inf unless given.
     4. With `causal`, -inf is added to the score of key j for query i where j > i.
@@ -64,11 +64,13 @@ class AttentionOp(InferredOp):
     masks = var_operand_def(TensorType)
     result = result_def(TensorType)
     scale = prop_def(F64Attr, default_value=FloatAttr(1.0, f64))
+    score_scale = prop_def(F64Attr, default_value=FloatAttr(1.0, f64))
     fill = opt_prop_def(F64Attr)
     causal = opt_prop_def(UnitAttr)
     nan_to_zero = opt_prop_def(UnitAttr)
     assembly_format = (
-        "$query `,` $key `,` $value (`mask` $masks^)? (`scale` `=` $scale^)? (`fill` `=` $fill^)? "
+        "$query `,` $key `,` $value (`mask` $masks^)? (`scale` `=` $scale^)? "
+        "(`score_scale` `=` $score_scale^)? (`fill` `=` $fill^)? "
         "(`causal` $causal^)? (`nan_to_zero` $nan_to_zero^)? " + SIGNATURE
     )
 
@@ -79,6 +81,7 @@ class AttentionOp(InferredOp):
         value: Operand,
         *masks: Operand,
         scale: float = 1.0,
+        score_scale: float = 1.0,
         fill: float | None = None,
         causal: bool = False,
         nan_to_zero: bool = False,
@@ -88,6 +91,7 @@ class AttentionOp(InferredOp):
             [query, key, value, masks],
             {
                 "scale": FloatAttr(scale, f64),
+                "score_scale": FloatAttr(score_scale, f64),
                 "fill": None if fill is None or fill == float("-inf") else FloatAttr(fill, f64),
                 "causal": unit_attr(causal),
                 "nan_to_zero": unit_attr(nan_to_zero),
@@ -123,7 +127,7 @@ class AttentionOp(InferredOp):
             if not is_bool(operand.element_type):
                 require_same_elements(query, operand, "the mask, or i1")
             require_broadcast_to((*outer, *heads, queries, keys), operand, "the mask")
-        for name in ("scale", "fill"):
+        for name in ("scale", "score_scale", "fill"):
             number = properties.get(name)
             if isinstance(number, FloatAttr) and not isfinite(number.value.data):
                 raise VerifyException(f"expected a finite {name}, found {number.value.data}")

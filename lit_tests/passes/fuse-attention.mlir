@@ -25,7 +25,7 @@ func.func @torch(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x
 
 // Heads of the query in groups: keys and values are read before they are repeated. The scale is a division of the scores.
 // CHECK-LABEL: @grouped
-// CHECK:         graph.attention %q, %k, %v scale = 2.500000e-01 : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>) ->
+// CHECK:         graph.attention %q, %k, %v score_scale = 2.500000e-01 : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>) ->
 func.func @grouped(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor<2x2x5x6xf32>) -> tensor<2x4x3x6xf32> {
   %four = graph.constant dense<4.0> : tensor<f32>
   %k0 = graph.reshape %k : tensor<2x2x5x8xf32> to tensor<2x2x1x5x8xf32>

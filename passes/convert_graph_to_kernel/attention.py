@@ -108,16 +108,18 @@ def _scores(op: graph.AttentionOp, conversion: Conversion, heads: _Heads) -> SSA
     space = outer(space, launch)
     scores = epilogue(launch, space, total)
     ins = [Operand(launch.use(mask, "mask"), heads.of_query(space, mask, "m", "n")) for mask in op.masks]
-    if ins or op.causal is not None:
-        scores = launch.map(space, ins, Operand(scores, space.identity()), _masked(op, space))
+    if ins or op.causal is not None or op.score_scale.value.data != 1:
+        scores = launch.map(space, ins, Operand(scores, space.identity()), _completed(op, space))
     return _insert(op, conversion, launch, scores)
 
 
-def _masked(op: graph.AttentionOp, space: Space) -> Body:
-    """A score with what its masks and its place make of it."""
+def _completed(op: graph.AttentionOp, space: Space) -> Body:
+    """A score with what the scale, its masks and its place make of it."""
 
     def body(s: Scalars, *elements: SSAValue) -> SSAValue:
         *masks, score = elements
+        if op.score_scale.value.data != 1:
+            score = s.mul(score, s.like(op.score_scale.value.data, score))
         for mask in masks:
             hides = is_bool(mask.type)
             score = s.select(mask, score, s.like(op.fill_value, score)) if hides else s.add(score, mask)

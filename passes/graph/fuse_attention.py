@@ -32,8 +32,8 @@ class FuseAttentionPass(Pass):
 
     The group is matmul(softmax(matmul(q, k^T)), v) with the softmax along the keys, and between its parts:
 
-    1. Multiplications and divisions by one number, of the query, of the transposed key, and of the scores before a
-       mask. All become the scale.
+    1. Multiplications and divisions by one number: of the query; of the key, if the query is scaled too, or computed
+       for this alone, and then it takes over that scale; and of the scores before a mask.
     2. Masks: what is added to the scores, and where(m, scores, number) or where(m, number, scores).
     3. Reshapes of the scores that split dimensions of the batch for a mask, and merge them again.
     4. where(is_nan(weights), 0, weights), as torch exports it, and reshapes of the weights.
@@ -43,9 +43,10 @@ class FuseAttentionPass(Pass):
     are. A constant mask that is 0 up to the diagonal and -inf above it becomes `causal`; no other is taken for one. A
     constant mask of zeros is left out.
 
-    Where the scale is moved to the query, results change by rounding. Not fused: parts that are used elsewhere, a
-    softmax along another dimension, scores that are multiplied by more than one number or behind a mask, key and value
-    that are both constant (two linear layers). Reports a remark for each that was fused, and for each near miss.
+    Where a scale is moved from the key to the query, results change by rounding. Not fused: parts that are used
+    elsewhere, a softmax along another dimension, scores that are multiplied by more than one number or behind a
+    mask, key and value that are both constant (two linear layers). Reports a remark for each that was fused, and
+    for each near miss.
     """
 
     name = "fuse-attention"
@@ -77,11 +78,13 @@ class _Scores:
     masks: list[_Mask] = field(default_factory=list[_Mask])
     shapes: list[Shape] = field(default_factory=list[Shape])
     scale: float = 1.0
+    """Of the query and the key."""
+    own_scale: float = 1.0
     problem: str | None = None
 
 
 class FuseAttention(Fusion):
-    """matmul(softmax(matmul(q * a, transpose(k) * b) * c + mask), v) -> attention(q, k, v, mask) scale a * b * c"""
+    """matmul(softmax(matmul(q * a, transpose(k) * b) * c + mask), v) -> attention(q, k, v, mask), scales a * b and c"""
 
     statistic: ClassVar[str] = "attentions-fused"
     roots: ClassVar = (graph.MatMulOp,)
@@ -109,7 +112,7 @@ class FuseAttention(Fusion):
         scores.shapes += [shape_of(other.results[0]) for other in ops if isinstance(other, graph.ReshapeOp)]
         ops += [*reversed(scores.ops), scores.product]
         query = self._unscaled(scores.product.lhs, scores, ops)
-        key = self._key(scores, ops)
+        key = self._key(scores, ops, may_unscale=query is not scores.product.lhs or _is_computed_for(query))
         if softmax.axis.value.data != rank_of(softmax.input) - 1:
             return Miss("the softmax is not along the keys")
         if not _computes_alike(widened, softmax, op.lhs):
@@ -200,7 +203,7 @@ class FuseAttention(Fusion):
                 elif scores.masks:
                     scores.problem = scores.problem or "the scores are multiplied behind a mask"
                 else:
-                    scores.scale *= factor
+                    scores.own_scale *= factor
                 return scores
         return None
 
@@ -219,11 +222,16 @@ class FuseAttention(Fusion):
                     return inner
         return value
 
-    def _key(self, scores: _Scores, ops: list[Operation]) -> Ordered:
-        """The key and the order of its dimensions, from the right operand of the product, in which it is transposed."""
-        value = self._unscaled(scores.product.rhs, scores, ops)
+    def _key(self, scores: _Scores, ops: list[Operation], *, may_unscale: bool) -> Ordered:
+        """The key and the order of its dimensions, from the right operand of the product, in which it is transposed.
+
+        A number that it is multiplied by is left where it is unless the query may take it.
+        """
+        value = scores.product.rhs
+        if may_unscale:
+            value = self._unscaled(value, scores, ops)
         transposed, transpose = _ordered(value), value.owner
-        if isinstance(transpose, graph.TransposeOp) and value.has_one_use():
+        if may_unscale and isinstance(transpose, graph.TransposeOp) and value.has_one_use():
             before: list[Operation] = []
             transposed = Ordered(self._unscaled(transpose.input, scores, before), transposed.order)
             ops += [transpose, *before] if before else []
@@ -245,7 +253,7 @@ class FuseAttention(Fusion):
             return Miss("the scores are reshaped to matrices of other rows and columns")
         if rank_of(op.rhs) < 2 or shape_of(op.result)[:-1] != product[:-1]:
             return Miss("the value has more batches than the scores")
-        if not _is_normal(scores.scale, query):
+        if not (_is_normal(scores.scale, query) and _is_normal(scores.own_scale, query)):
             return Miss("the scale is not a normal number of the type")
         operands = [Moved(query), *_read_once(key, op.rhs)]
         for operand in operands:
@@ -274,6 +282,7 @@ class FuseAttention(Fusion):
                 *(operand.build(new) for operand in operands),
                 *(() if causal else _shown(masks, moved, new)),
                 scale=scores.scale,
+                score_scale=scores.own_scale,
                 fill=next((mask.fill for mask in masks if mask.fill is not None), None),
                 causal=causal,
                 nan_to_zero=nan_to_zero,
@@ -393,6 +402,11 @@ def _before_repeat(operand: Ordered) -> Moved | None:
     moved.reshape((*shape[:axis], heads, *shape[axis + 1 :]))
     moved.transpose(order)
     return moved
+
+
+def _is_computed_for(query: SSAValue) -> bool:
+    """Is a query computed for this product alone, so that what computes it can scale it too, without another copy?"""
+    return isinstance(query.owner, Operation) and not is_constant(query) and query.has_one_use()
 
 
 def _computes_alike(scores: SSAValue, softmax: graph.SoftmaxOp, weights: SSAValue) -> bool:

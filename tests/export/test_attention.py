@@ -71,6 +71,7 @@ def special(array: np.ndarray, number: float) -> np.ndarray:
 STANDARD = {
     "plain": ((Q, K, V), 0, {}),
     "scaled": ((Q, K, V), 0, {"scale": 0.3}),
+    "scaled twice": ((Q, K, V), 0, {"scale": 0.5, "score_scale": 0.6}),
     "grouped": ((Q, K[:, :2], V[:, :2]), 0, {"scale": 0.3}),
     "one head of keys": ((Q, K[:, :1], V[:, :1]), 0, {}),
     "causal": ((Q, K, V), 0, {"causal": True}),
@@ -98,6 +99,7 @@ def test_one_operator(name: str) -> None:
 PARTS = {
     "NaN becomes 0": ((Q, special(K, np.nan), V), 0, {"nan_to_zero": True}),
     "a negative scale": ((Q, K, V), 0, {"scale": -0.3}),
+    "scaled twice, one of them negative": ((Q, K, V), 0, {"scale": 0.5, "score_scale": -0.6}),
     "a mask that may hide all": ((Q, K, V, MASK), 0, {}),
     "a constant mask that hides all of a row": ((Q, K, V, HIDDEN_ROW), 1, {}),
     "the lowest number in all of a row": ((Q, K, V, np.maximum(HIDDEN_ROW, np.finfo(np.float32).min)), 1, {}),

@@ -29,8 +29,9 @@ def test_two_queries_by_hand() -> None:
 
 def test_the_scale_is_of_the_scores() -> None:
     """Scores log(3) and 0: weights 3/4 and 1/4."""
-    found = attend(EYE, EYE, EYE, scale=float(np.log(3)))
-    np.testing.assert_allclose(found, [[0.75, 0.25], [0.25, 0.75]], rtol=1e-6)
+    for which in ("scale", "score_scale"):
+        found = attend(EYE, EYE, EYE, **{which: float(np.log(3))})
+        np.testing.assert_allclose(found, [[0.75, 0.25], [0.25, 0.75]], rtol=1e-6)
 
 
 def test_a_query_sees_no_later_key() -> None:

@@ -16,6 +16,7 @@ def attention(op: graph.AttentionOp, query: Array, key: Array, value: Array, *ma
         key, value = (np.repeat(array, op.groups, axis=-3) for array in (key, value))
     scaled = query * np.array(op.scale.value.data, dtype)
     scores = np.matmul(*widen(op, scaled, np.swapaxes(key, -1, -2))).astype(dtype)
+    scores = scores * np.array(op.score_scale.value.data, dtype)
     for operand, mask in zip(op.masks, masks, strict=True):
         if is_bool(tensor_type(operand.type).element_type):
             scores = np.where(mask, scores, np.array(op.fill_value, dtype))

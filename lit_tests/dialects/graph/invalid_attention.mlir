@@ -130,6 +130,14 @@ func.func @main(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4
 
 // -----
 
+func.func @main(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x6xf32>) {
+  // expected-error @below {{expected a finite score_scale, found inf}}
+  %y = graph.attention %q, %k, %v score_scale = 1.0e999 : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x6xf32>) -> tensor<2x4x3x6xf32>
+  func.return
+}
+
+// -----
+
 func.func @main(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x6xf32>, %m: tensor<3x5xi1>) {
   // expected-error @below {{expected a finite fill, found inf}}
   %y = graph.attention %q, %k, %v mask %m fill = 1.0e999 : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x6xf32>, tensor<3x5xi1>) -> tensor<2x4x3x6xf32>

@@ -9,9 +9,9 @@ func.func @plain(%q: tensor<3x8xf16>, %k: tensor<5x8xf16>, %v: tensor<5x2xf16>) 
 }
 
 // CHECK-LABEL: @grouped(
-// CHECK-NEXT: %y = graph.attention %q, %k, %v scale = 1.250000e-01 causal : (tensor<2x6x3x8xf32>, tensor<1x2x5x8xf32>, tensor<2x2x5x4xf32>) -> tensor<2x6x3x4xf32>
+// CHECK-NEXT: %y = graph.attention %q, %k, %v scale = 1.250000e-01 score_scale = 5.000000e-01 causal : (tensor<2x6x3x8xf32>, tensor<1x2x5x8xf32>, tensor<2x2x5x4xf32>) -> tensor<2x6x3x4xf32>
 func.func @grouped(%q: tensor<2x6x3x8xf32>, %k: tensor<1x2x5x8xf32>, %v: tensor<2x2x5x4xf32>) {
-  %y = graph.attention %q, %k, %v scale = 0.125 causal : (tensor<2x6x3x8xf32>, tensor<1x2x5x8xf32>, tensor<2x2x5x4xf32>) -> tensor<2x6x3x4xf32>
+  %y = graph.attention %q, %k, %v scale = 0.125 score_scale = 0.5 causal : (tensor<2x6x3x8xf32>, tensor<1x2x5x8xf32>, tensor<2x2x5x4xf32>) -> tensor<2x6x3x4xf32>
   func.return
 }
 

@@ -29,6 +29,7 @@ SHAPES = {
 OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"scale": 0.3, "causal": True},
+    {"scale": 0.5, "score_scale": 0.3},
     {"scale": -2.0, "nan_to_zero": True},
 )
 

@@ -159,15 +159,34 @@ PLACES: dict[str, tuple[Callable[..., SSAValue], int]] = {
 @pytest.mark.parametrize("op", [graph.MulOp, graph.DivOp])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_scales(place: str, op: type[graph.BinaryOp], dtype: type) -> None:
+    """The key's is moved to a query that is computed for this alone, a number or more; that of the scores stays."""
     model = Model(dtype)
     q, k, v = operands(model)
+    q = model.add(graph.ReluOp(q))
     build, power = PLACES[place]
     number = 0.375 if op is graph.MulOp else 2.5
     scores = build(model, q, k, model.constant(number), op)
     attention = fused(model, model.add(graph.MatMulOp(model.softmax(scores), v)))
     factor = number if op is graph.MulOp else 1 / number
-    assert attention.scale.value.data == pytest.approx(factor**power, rel=1e-12)
+    scales = [attention.scale.value.data, attention.score_scale.value.data]
+    wanted = [1, factor] if place.startswith("scores") else [factor**power, 1]
+    assert scales == pytest.approx(wanted, rel=1e-12)
     assert attention.query == q
+
+
+@pytest.mark.parametrize("query", ["an input", "a constant", "used elsewhere"])
+def test_the_scale_of_the_key_stays_where_the_query_would_need_a_copy_for_it(query: str) -> None:
+    model = Model()
+    q, k, v = operands(model)
+    if query == "a constant":
+        q = model.constant(np.ones((2, 4, 3, 8)))
+    elif query == "used elsewhere":
+        q = model.add(graph.ReluOp(q))
+    scaled = model.add(graph.MulOp(k, model.constant(0.5)))
+    y = model.add(graph.MatMulOp(model.softmax(model.product(q, scaled)), v))
+    attention = fused(model, y, *([q] if query == "used elsewhere" else []))
+    assert attention.key == scaled
+    assert attention.scale.value.data == 1
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1, 1), (4, 1, 1), (2, 4, 3, 5)])
@@ -176,7 +195,7 @@ def test_the_scale_is_one_number_in_any_shape(shape: tuple[int, ...]) -> None:
     q, k, v = operands(model)
     scores = model.add(graph.MulOp(model.product(q, k), model.constant(np.full(shape, 0.5))))
     attention = fused(model, model.add(graph.MatMulOp(model.softmax(scores), v)))
-    assert attention.scale.value.data == 0.5
+    assert attention.score_scale.value.data == 0.5
 
 
 def test_a_query_that_is_scaled_by_columns_stays_so() -> None:
@@ -436,6 +455,7 @@ def test_heads_that_are_repeated_are_read_once(
 ) -> None:
     model = Model()
     q, k, v = model.input(2, 4, 3, 8), model.input(2, heads, 5, 8), model.input(2, heads, 5, 6)
+    q = model.add(graph.ReluOp(q))
     keys, values = (repeat(model, x, 4 // heads) for x in (k, v))
     number = model.constant(0.5)
     if scaled == "behind it":
