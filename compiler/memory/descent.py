@@ -178,6 +178,7 @@ class Descents:
             sizes=instance.sizes,
             alignments=instance.alignments,
             fixed=instance.fixed,
+            any_fixed=int(max(instance.fixed) >= 0),
             neighbour_begin=_begins(instance.neighbours),
             neighbours=list(chain.from_iterable(instance.neighbours)),
             run_begin=_begins(instance.runs),

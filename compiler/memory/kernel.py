@@ -32,7 +32,8 @@ class State:
     sizes: Ints
     alignments: Ints
     fixed: Ints
-    """The offset a buffer must have, or -1."""
+    any_fixed: int
+    """The offset a buffer must have, or -1; and whether there is one that has."""
     neighbour_begin: Ints
     neighbours: Ints
     """Of buffer i: `neighbours[neighbour_begin[i] : neighbour_begin[i + 1]]`; the next two likewise."""
@@ -205,9 +206,10 @@ def branch(s: State, head: int, lower: int, upper: int, lowest: int, start: int)
             i = following[i]
         if best == head:
             return NONE
-        result = place(s, head, best, lower, upper)
-        if result != NONE:
-            return result
+        if s.any_fixed == 0 or is_blocked(s, best) == 0:
+            result = place(s, head, best, lower, upper)
+            if result != NONE:
+                return result
         lowest = floor
         start = ranks[best] + 1
     return NONE
@@ -221,6 +223,18 @@ def is_late(s: State, i: int, lowest: int, start: int) -> int:
     group = s.group_of[i]
     if floor == s.group_top[group] and s.order[i] < s.group_last[group]:
         return 1
+    return 0
+
+
+def is_blocked(s: State, i: int) -> int:
+    """1 if a buffer at its floor would reach into an unplaced fixed one, else 0."""
+    if s.fixed[i] >= 0:
+        return 0
+    top = s.floors[i] + s.sizes[i]
+    for q in range(s.neighbour_begin[i], s.neighbour_begin[i + 1]):
+        j = s.neighbours[q]
+        if s.fixed[j] >= 0 and s.floors[j] < top:
+            return 1
     return 0
 
 

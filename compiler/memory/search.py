@@ -19,8 +19,8 @@ times a weight that grows with the size and falls along the order of a group. Pu
 two of a group that are in the wrong order each make that sum smaller: so that plan obeys all rules.
 
 Effort is counted in nodes, buffers placed on trial, so results depend on the input alone, never on the speed of the
-machine, nor on whether the kernel is compiled. Components of very many buffers are improved window by window
-(`windows`), without proofs.
+machine, nor on whether the kernel is compiled. Components of very many buffers are improved window by window, and
+segment by segment (`windows`, `segments`), without proofs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from mlopt.memory.instance import Instance, unit_of
 from mlopt.memory.kernel import FOUND, NONE, SPENT
 from mlopt.memory.native import NativeKernel
 from mlopt.memory.planner import GAP, OPTIMAL, Plan, height_of, plan
+from mlopt.memory.segments import LENGTHS, Segments
 from mlopt.memory.windows import mend
 
 WHOLE = 2500
@@ -144,7 +145,7 @@ class _Component(ABC):
             else:
                 step = (self.height - capacity) // 2 // self.unit * self.unit
                 capacity += max(step, self.unit)
-                limit = min(limit, limit_at_bound // _SHARE)
+                limit = max(limit_at_bound // _SHARE, 2 * len(self.buffers))
 
     @abstractmethod
     def _attempt(self, capacity: int, limit: int, budget: Budget) -> int:
@@ -166,17 +167,27 @@ class _Whole(_Component):
         return outcome
 
 
-class _Windowed(_Component):
-    """A component of very many buffers, whose faults are mended one by one."""
+class _Large(_Component):
+    """A component of very many buffers: a plan whose faults are mended one by one, or one in segments."""
 
     def __init__(self, buffers: list[Buffer], offsets: list[int], compiled: NativeKernel | None):
         super().__init__(buffers, offsets, height_of(buffers, offsets), max_live(buffers), unit_of(buffers))
         self._compiled = compiled
+        self._segments: dict[int, Segments] = {}
 
     def _attempt(self, capacity: int, limit: int, budget: Budget) -> int:
-        return FOUND if mend(self.buffers, self.offsets, capacity, budget, self._compiled) else SPENT
+        if mend(self.buffers, self.offsets, capacity, budget, self._compiled):
+            return FOUND
+        for longest in LENGTHS:
+            if longest not in self._segments:
+                self._segments[longest] = Segments(self.buffers, longest, self._compiled)
+            segments = self._segments[longest]
+            if segments.fit(capacity, max(2, limit // len(self.buffers)), budget):
+                self.offsets = list(segments.offsets)
+                return FOUND
+        return SPENT
 
 
 def _component(buffers: list[Buffer], start: Plan, compiled: NativeKernel | None) -> _Component:
     offsets = [start.offsets[buffer.id] for buffer in buffers]
-    return (_Whole if len(buffers) <= WHOLE else _Windowed)(buffers, offsets, compiled)
+    return (_Whole if len(buffers) <= WHOLE else _Large)(buffers, offsets, compiled)

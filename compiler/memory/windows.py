@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mlopt.memory.buffers import Buffer
 from mlopt.memory.descent import Budget, Descents
 from mlopt.memory.instance import Instance
 from mlopt.memory.kernel import FOUND
 from mlopt.memory.native import NativeKernel
+from mlopt.memory.segments import confined
 
 _SIZES = (50, 200, 800)
 """Buffers around a fault that are placed anew; more if with fewer it fails."""
@@ -81,17 +81,10 @@ def _mend_window(
         for i in range(bisect_left(begins, upper))
         if buffers[i].upper > lower and (i in free or offsets[i] + buffers[i].footprint <= capacity)
     ]
-    stay = [buffers[i] if i in free else _fixed(buffers[i], offsets[i], lower, upper) for i in members]
+    stay = [buffers[i] if i in free else confined(buffers[i], offsets[i], lower, upper) for i in members]
     descents = Descents(Instance.of(stay), compiled)
     if descents.attempt(capacity, _NODES * len(stay), budget) != FOUND:
         return False
     for i, offset in zip(members, descents.offsets, strict=True):
         offsets[i] = offset
     return True
-
-
-def _fixed(buffer: Buffer, offset: int, lower: int, upper: int) -> Buffer:
-    """A buffer that stays where it is, as far as the window sees it."""
-    if buffer.gaps:
-        return replace(buffer, fixed=offset)
-    return replace(buffer, fixed=offset, lower=max(buffer.lower, lower), upper=min(buffer.upper, upper))
