@@ -71,12 +71,13 @@ def _is_standard(builder: Builder, op: graph.AttentionOp) -> bool:
 
 
 def _leaves_keys(builder: Builder, op: graph.AttentionOp, mask: SSAValue) -> bool:
-    """Is a mask a constant that covers the whole matrix and lets each query see a key?"""
+    """Is a mask a constant that covers the whole matrix and lets each query see a key?
+
+    A mask of i1 is none: in ONNX it adds -inf, which does not hide NaN.
+    """
     array = builder.constant(mask)
-    if array is None or array.shape[-2:] != op.score_shape[-2:]:
+    if array is None or array.shape[-2:] != op.score_shape[-2:] or array.dtype == np.bool_:
         return False
-    if array.dtype == np.bool_:
-        return op.fill_value == float("-inf") and bool(array.any(axis=-1).all())
     best = array.max(axis=-1)
     return bool(np.all(np.isfinite(best) & (best > _HIDDEN)))
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from mlopt.dialects import graph, kernel
 from mlopt.dialects.graph.base import GraphOp, is_bool, shape_of
+from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.convert_graph_to_kernel.contraction import (
     epilogue,
     finish_reshaped,
@@ -22,7 +24,7 @@ from mlopt.passes.convert_graph_to_kernel.contraction import (
     sum_of_products,
 )
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
-from mlopt.passes.convert_graph_to_kernel.launch import Body, Index, Launch, Operand, Space, position
+from mlopt.passes.convert_graph_to_kernel.launch import Body, Index, Launch, Operand, Space
 from mlopt.passes.convert_graph_to_kernel.scalars import Scalars
 
 
@@ -108,13 +110,17 @@ def _scores(op: graph.AttentionOp, conversion: Conversion, heads: _Heads) -> SSA
     space = outer(space, launch)
     scores = epilogue(launch, space, total)
     ins = [Operand(launch.use(mask, "mask"), heads.of_query(space, mask, "m", "n")) for mask in op.masks]
-    if ins or op.causal is not None or op.score_scale.value.data != 1:
-        scores = launch.map(space, ins, Operand(scores, space.identity()), _completed(op, space))
+    if op.causal is not None:
+        hidden = np.where(np.tri(heads.queries, heads.keys, dtype=np.bool_), 0, -np.inf)
+        future = conversion.constant(op, hidden.astype(to_numpy_dtype(element_of(op.result))), "future")
+        ins.append(Operand(launch.use(future, "future"), space.access("m", "n")))
+    if ins or op.score_scale.value.data != 1:
+        scores = launch.map(space, ins, Operand(scores, space.identity()), _completed(op))
     return _insert(op, conversion, launch, scores)
 
 
-def _completed(op: graph.AttentionOp, space: Space) -> Body:
-    """A score with what the scale, its masks and its place make of it."""
+def _completed(op: graph.AttentionOp) -> Body:
+    """A score with what the scale and its masks make of it."""
 
     def body(s: Scalars, *elements: SSAValue) -> SSAValue:
         *masks, score = elements
@@ -123,9 +129,6 @@ def _completed(op: graph.AttentionOp, space: Space) -> Body:
         for mask in masks:
             hides = is_bool(mask.type)
             score = s.select(mask, score, s.like(op.fill_value, score)) if hides else s.add(score, mask)
-        if op.causal is not None:
-            hidden = s.compare("gt", position(s, space, "n"), position(s, space, "m"))
-            score = s.add(score, s.select(hidden, s.like(float("-inf"), score), s.like(0, score)))
         return score
 
     return body

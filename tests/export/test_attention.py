@@ -78,7 +78,14 @@ STANDARD = {
     "causal, fewer keys": ((Q, K[:, :, :2], V[:, :, :2]), 0, {"causal": True}),
     "a constant mask": ((Q, K, V, MASK), 1, {"scale": 0.3}),
     "a constant mask with holes": ((Q, K, V, HOLES), 1, {}),
-    "a constant mask of i1": ((Q, K, V, HOLES == 0), 1, {}),
+    **{
+        f"{number} in a key, behind a mask with holes": ((Q, special(K, number), V, HOLES), 1, {})
+        for number in (np.nan, np.inf, -np.inf)
+    },
+    **{
+        f"{number} in a key, causal": ((Q, special(K, number), V), 0, {"causal": True})
+        for number in (np.nan, np.inf, -np.inf)
+    },
     **{
         f"{number} in operand {position}": (
             tuple(special(array, number) if i == position else array for i, array in enumerate((Q, K, V))),
@@ -105,6 +112,7 @@ PARTS = {
     "the lowest number in all of a row": ((Q, K, V, np.maximum(HIDDEN_ROW, np.finfo(np.float32).min)), 1, {}),
     "a mask that broadcasts to rows": ((Q, K, V, MASK[:, :1, :1]), 1, {}),
     "a mask that broadcasts to columns": ((Q, K, V, MASK[..., :1]), 1, {}),
+    "a constant mask of i1": ((Q, special(K, np.nan), V, HOLES == 0), 1, {}),
     "a number in place of hidden scores": ((Q, K, V, HOLES == 0), 1, {"fill": -10.0}),
     "a mask of i1": ((Q, K, V, HIDDEN_ROW == 0), 0, {}),
     "two masks": ((Q, K, V, MASK, HOLES), 2, {}),
