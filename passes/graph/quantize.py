@@ -170,7 +170,7 @@ class _Quantizer:
 
     def _select(self) -> None:
         block = self.main.body.block
-        products = [op for op in block.ops if isinstance(op, _Product)]
+        products = [op for op in block.ops if isinstance(op, _Product) and self._obstacle(op) is None]
         kept = {*products[: self.options.keep_first], *products[len(products) - self.options.keep_last :]}
         followed = set[SSAValue]()
         for op in block.ops:

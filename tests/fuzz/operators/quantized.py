@@ -79,7 +79,39 @@ def quantized_region(b: Builder, name: str) -> object:
         weight = b.new([b.fill(I8, (x.shape[-1], b.integer(1, 4)))] * 2, constant=True)
         (w,) = b.node("DequantizeLinear", weight, _scale(b), None)
         (y,) = b.node("MatMul", d, w)
+    if b.flag():
+        side = _side(b, b.choice(BYTES))
+        (q,) = b.node("QuantizeLinear", y, *side)
+        (y,) = b.node("DequantizeLinear", q, *side)
     return b.node("Mul", y, b.numbers(0.5, F32, bound=False))
+
+
+@operator("qdq_conv")
+def quantized_conv_region(b: Builder, name: str) -> object:
+    """A convolution of quantized numbers, with bias and relu, quantized again; then what moves or adds the integers."""
+    c, out, x_side, y_side = (
+        b.integer(1, 3),
+        b.integer(1, 3),
+        _side(b, b.choice(BYTES)),
+        _side(b, b.choice(BYTES)),
+    )
+    x = b.tensor((F32,), shape=(1, c, b.integer(3, 6), b.integer(3, 6)), special=False)
+    (q,) = b.node("QuantizeLinear", x, *x_side)
+    (d,) = b.node("DequantizeLinear", q, *x_side)
+    weight = b.new([b.fill(I8, (out, c, 2, 3))] * 2, constant=True)
+    (w,) = b.node("DequantizeLinear", weight, _scale(b, (out,)), None, axis=0)
+    bias = b.new([b.fill(F32, (out,), special=False)] * 2, constant=True) if b.flag() else None
+    (y,) = b.node("Conv", d, w, bias, pads=[b.integer(0, 1) for _ in range(4)] if b.flag() else None)
+    if b.flag():
+        (y,) = b.node("Relu", y)
+    for kind in (b.choice(("Transpose", "MaxPool", "Add")), None):
+        (q,) = b.node("QuantizeLinear", y, *y_side)
+        (y,) = b.node("DequantizeLinear", q, *y_side)
+        if kind == "MaxPool":
+            (y,) = b.node(kind, y, kernel_shape=[2, 1])
+        elif kind is not None:
+            (y,) = b.node(kind, *([y, y] if kind == "Add" else [y]))
+    return y
 
 
 @operator("DynamicQuantizeLinear")
