@@ -129,6 +129,8 @@ class MaxPoolWithIndicesOp(PoolOp):
     """
 
     name = "graph.max_pool_with_indices"
+    # Defined here too: those of a subclass come before those of its base.
+    result = result_def(TensorType)
     indices = result_def(TensorType)
     column_major = opt_prop_def(UnitAttr)
     assembly_format = f"{WINDOW} (`column_major` $column_major^)? {SIGNATURE}"

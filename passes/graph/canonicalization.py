@@ -182,6 +182,42 @@ class SplitInOne(RewritePattern):
             rewriter.replace(op, [], [op.input])
 
 
+class SplitForOnePart(RewritePattern):
+    """split of which one part is read -> slice"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: graph.SplitOp, rewriter: PatternRewriter, /) -> None:
+        read = [index for index, part in enumerate(op.parts) if part.first_use is not None]
+        if len(read) != 1 or len(op.parts) == 1:
+            return
+        axis, shape = op.axis.value.data, shape_of(op.input)
+        sizes = [shape_of(part)[axis] for part in op.parts]
+        start = sum(sizes[: read[0]])
+        starts = [start if dimension == axis else 0 for dimension in range(len(shape))]
+        stops = [
+            start + sizes[read[0]] if dimension == axis else size for dimension, size in enumerate(shape)
+        ]
+        part = graph.SliceOp(op.input, starts, stops)
+        rewriter.replace(op, part, [part.result if index == read[0] else None for index in range(len(sizes))])
+
+
+class MaxPoolWithoutIndices(RewritePattern):
+    """max_pool_with_indices whose indices are not read -> max_pool"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: graph.MaxPoolWithIndicesOp, rewriter: PatternRewriter, /) -> None:
+        if op.indices.first_use is not None:
+            return
+        properties = {name: value for name, value in op.properties.items() if name != "column_major"}
+        pool = graph.MaxPoolOp.create(
+            operands=[op.input],
+            properties=properties,
+            attributes=op.attributes,
+            result_types=[op.result.type],
+        )
+        rewriter.replace(op, pool, [pool.results[0], None])
+
+
 class ClipWithoutBounds(RewritePattern):
     """clip without bounds -> the operand"""
 
@@ -405,7 +441,8 @@ _PATTERNS: dict[type[Operation], tuple[RewritePattern, ...]] = {
     graph.SliceOp: (_DROP_IDENTITY,),
     graph.PadOp: (_DROP_IDENTITY,),
     graph.ConcatOp: (SimplifyConcat(),),
-    graph.SplitOp: (SplitInOne(),),
+    graph.SplitOp: (SplitInOne(), SplitForOnePart()),
+    graph.MaxPoolWithIndicesOp: (MaxPoolWithoutIndices(),),
     graph.ClipOp: (ClipWithoutBounds(),),
     graph.WhereOp: (WhereOfConstant(),),
     **dict.fromkeys(

@@ -134,6 +134,16 @@ func.func @not_neutral(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tens
   func.return %0, %1, %2, %3, %4, %5 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
 
+// CHECK-LABEL: @unread_results
+// CHECK-NEXT: %b = graph.slice %x starts = [0, 2] stops = [1, 5] : (tensor<1x6xf32>) -> tensor<1x3xf32>
+// CHECK-NEXT: %p = graph.max_pool %i kernel = [2]
+// CHECK-NEXT: func.return %b, %p
+func.func @unread_results(%x: tensor<1x6xf32>, %i: tensor<1x1x4xf32>) -> (tensor<1x3xf32>, tensor<1x1x3xf32>) {
+  %a, %b, %c = graph.split %x axis = 1 : (tensor<1x6xf32>) -> (tensor<1x2xf32>, tensor<1x3xf32>, tensor<1x1xf32>)
+  %p, %q = graph.max_pool_with_indices %i kernel = [2] : (tensor<1x1x4xf32>) -> (tensor<1x1x3xf32>, tensor<1x1x3xi64>)
+  func.return %b, %p : tensor<1x3xf32>, tensor<1x1x3xf32>
+}
+
 // CHECK-LABEL: @integers_alone
 // CHECK-NEXT: %[[C:.*]] = graph.constant dense<0> : tensor<i32>
 // CHECK-NEXT: %[[Z:.*]] = graph.expand %[[C]] : tensor<i32> to tensor<2xi32>

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from mlopt.interpreter.graph import evaluate_module
+from mlopt.ir.parser import parse_module
+from mlopt.ir.registration import make_context
+from mlopt.ir.verifier import verify_module
 from mlopt.passes.common.canonicalize import CanonicalizerPass
 from tests.passes.graph.special_values import ALL, ANY, FLOAT, INTEGER, TS, Case, binary, c, unary
 
@@ -62,3 +67,41 @@ def test_no_bit_changes(element: str, body: list[str], left: list[str]) -> None:
     case = Case(body, element)
     assert case.apply(CanonicalizerPass()) == left
     assert case.is_same()
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_one_part_of_a_split(part: int) -> None:
+    """Of the sizes 2, 3 and 1 along the middle dimension."""
+    shapes = ["tensor<2x2x2xf32>", "tensor<2x3x2xf32>", "tensor<2x1x2xf32>"]
+    module = parse_module(
+        f"""func.func @main(%x: tensor<2x6x2xf32>) -> {shapes[part]} {{
+          %a, %b, %c = graph.split %x axis = 1 : (tensor<2x6x2xf32>) -> ({", ".join(shapes)})
+          func.return %{"abc"[part]} : {shapes[part]}
+        }}""",
+        ctx := make_context(),
+    )
+    assert CanonicalizerPass().run(ctx, module)
+    verify_module(module)
+    assert "graph.split" not in str(module)
+    x = np.arange(24, dtype=np.float32).reshape(2, 6, 2)
+    want = np.split(x, [2, 5], axis=1)[part]
+    np.testing.assert_array_equal(evaluate_module(module, {"arg0": x})["result0"], want)
+
+
+def test_a_pool_whose_indices_are_not_read() -> None:
+    """Also with NaN, padding, and a last window that reaches beyond."""
+    module = parse_module(
+        """func.func @main(%x: tensor<1x1x6xf32>) -> tensor<1x1x4xf32> {
+          %y, %i = graph.max_pool_with_indices %x kernel = [2] strides = [2] pads = [1, 0] ceil_mode
+            : (tensor<1x1x6xf32>) -> (tensor<1x1x4xf32>, tensor<1x1x4xi64>)
+          func.return %y : tensor<1x1x4xf32>
+        }""",
+        ctx := make_context(),
+    )
+    x = np.array([[[-3, np.nan, 2, -np.inf, -np.inf, 5]]], np.float32)
+    before = evaluate_module(module, {"arg0": x})["result0"]
+    assert CanonicalizerPass().run(ctx, module)
+    verify_module(module)
+    assert "with_indices" not in str(module)
+    np.testing.assert_array_equal(before, [[[-3, np.nan, -np.inf, 5]]])
+    np.testing.assert_array_equal(evaluate_module(module, {"arg0": x})["result0"], before)
