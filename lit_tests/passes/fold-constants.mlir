@@ -137,3 +137,25 @@ func.func @element() -> (i1, f32, i64) {
   %c = tensor.extract %number[] : tensor<i64>
   func.return %a, %b, %c : i1, f32, i64
 }
+
+// Parameters of quantization: the scale and zero point of a range, and a weight that is quantized and back.
+// CHECK-LABEL: @quantization
+// CHECK-NEXT: %scale = graph.constant dense<5.000000e-01> : tensor<f32>
+// CHECK-NEXT: %point = graph.constant dense<2> : tensor<ui8>
+// CHECK-NEXT: %w = graph.constant dense<[-1.000000e+00, 5.000000e-01]> : tensor<2xf32>
+// CHECK-NEXT: func.return
+func.func @quantization() -> (tensor<f32>, tensor<ui8>, tensor<2xf32>) {
+  %range = graph.constant dense<127.5> : tensor<f32>
+  %steps = graph.constant dense<255.0> : tensor<f32>
+  %low = graph.constant dense<-1.0> : tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %scale = graph.div %range, %steps : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %below = graph.sub %zero, %low : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %points = graph.div %below, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %round = graph.round %points : tensor<f32>
+  %point = graph.cast %round : tensor<f32> to tensor<ui8>
+  %x = graph.constant dense<[-1.1, 0.6]> : tensor<2xf32>
+  %q = graph.quantize %x, %scale, %point : (tensor<2xf32>, tensor<f32>, tensor<ui8>) -> tensor<2xui8>
+  %w = graph.dequantize %q, %scale, %point : (tensor<2xui8>, tensor<f32>, tensor<ui8>) -> tensor<2xf32>
+  func.return %scale, %point, %w : tensor<f32>, tensor<ui8>, tensor<2xf32>
+}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.arith import AddiOp
 
+from mlopt.interpreter.graph import evaluate_module
 from mlopt.ir import make_context, node_names, parse_module, print_module, verify_module
+from mlopt.passes.common.dce import DCEPass
 from mlopt.passes.registry import load_pass
 from mlopt.passmanager import make_pass
 
@@ -100,3 +102,30 @@ def test_time_is_linear() -> None:
     assert ctx.statistics["cse", "ops-merged"] == 5_000
     make_pass(load_pass("dce"), {}).run(ctx, module)
     assert ctx.statistics["dce", "ops-erased"] == 5_000
+
+
+@pytest.mark.parametrize("trips", [0, 1, 4])
+def test_what_a_loop_carries_for_others_stays(trips: int) -> None:
+    """s += u and u *= 2 from s = u = 1, so that s is 2 to the trips; what is read by nothing goes."""
+    text = f"""func.func @main() -> tensor<f32> {{
+      %first = arith.constant 0 : index
+      %last = arith.constant {trips} : index
+      %step = arith.constant 1 : index
+      %one = graph.constant dense<1.0> : tensor<f32>
+      %two = graph.constant dense<2.0> : tensor<f32>
+      %r:3 = scf.for %i = %first to %last step %step iter_args(%t = %one, %s = %one, %u = %one)
+          -> (tensor<f32>, tensor<f32>, tensor<f32>) {{
+        %t2 = graph.sub %t, %s : (tensor<f32>, tensor<f32>) -> tensor<f32>
+        %s2 = graph.add %s, %u : (tensor<f32>, tensor<f32>) -> tensor<f32>
+        %u2 = graph.mul %u, %two : (tensor<f32>, tensor<f32>) -> tensor<f32>
+        scf.yield %t2, %s2, %u2 : tensor<f32>, tensor<f32>, tensor<f32>
+      }}
+      func.return %r#1 : tensor<f32>
+    }}"""
+    ctx = make_context()
+    module = parse_module(text, ctx)
+    assert DCEPass().run(ctx, module)
+    verify_module(module)
+    assert "graph.sub" not in str(module) and "graph.mul" in str(module)
+    assert evaluate_module(module, {})["result0"] == 2**trips
+    assert not DCEPass().run(ctx, module)
