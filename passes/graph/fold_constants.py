@@ -26,6 +26,7 @@ from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passes.graph.constant_indices import Gather, require_within, simplify_gather
 from mlopt.passes.graph.constants import constant_of, make_constant, name_of
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 _NOT_FOLDED = "constants are not folded"
 
@@ -53,6 +54,7 @@ class FoldConstantsPass(Pass):
     """
 
     name = "fold-constants"
+    requires: ClassVar = GRAPH_LEVEL
     rewrites: ClassVar[Mapping[str, str]] = {
         "fold-constants": "An operation of constants is replaced by its value.",
         "simplify-gather": "A gather with constant indices that form a grid becomes a slice and a reshape.",

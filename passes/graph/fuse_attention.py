@@ -19,6 +19,7 @@ from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.graph.constants import constant_value, is_constant
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, either_way, fuse, uniform_value
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 _DEPTH = 8
 """How many operations between the product and the softmax are looked at."""
@@ -50,6 +51,7 @@ class FuseAttentionPass(Pass):
     """
 
     name = "fuse-attention"
+    requires: ClassVar = GRAPH_LEVEL
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         return fuse(ctx, op, [FuseAttention(ctx, self.name)])

@@ -74,18 +74,15 @@ class Fusion(RewritePattern):
         return group
 
     def __post_init__(self) -> None:
-        self._misses: dict[Operation, Miss] = {}
-
-    def miss_at(self, op: Operation) -> Miss | None:
-        """What `checked` said when `op` was looked at last, if that was a miss."""
-        return self._misses.get(op)
+        self.misses: dict[Operation, Miss] = {}
+        """What `checked` said when an operation was looked at last, where that was a miss."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         group = self.checked(op)
         if isinstance(group, Miss):
-            self._misses[op] = group
+            self.misses[op] = group
         else:
-            self._misses.pop(op, None)
+            self.misses.pop(op, None)
         if not isinstance(group, Group):
             return
         new = group.build()
@@ -105,9 +102,10 @@ def fuse(ctx: CompilerContext, root: Operation, fusions: Sequence[Fusion]) -> bo
     """Fuse every group inside `root`, then report the near misses; returns whether anything changed."""
     changed = rewrite_greedily(root, fusions, ctx=ctx).changed
     # The last sweep over the operations has changed nothing: what it found still holds.
-    for op in root.walk():
-        for fusion in fusions:
-            if (miss := fusion.miss_at(op)) is not None:
+    missing = [fusion for fusion in fusions if fusion.misses]
+    for op in root.walk() if missing else ():
+        for fusion in missing:
+            if (miss := fusion.misses.get(op)) is not None:
                 what = f"not fused: {miss.reason}"
                 ctx.remark(fusion.pass_name, "missed", what, op, pattern=pattern_name(fusion))
     return changed
