@@ -12,9 +12,14 @@ import pytest
 from onnx import helper
 
 import mlopt
+from mlopt.compilation import compile_model, load_model
 from mlopt.diagnostics import MloptError
-from tests.cases.models import check, outputs
-from tests.frontend.onnx_models import assert_close, model_of, value_info
+from mlopt.export import to_onnx
+from mlopt.options import CompileOptions
+from tests.cases import models
+from tests.cases.models import outputs
+from tests.frontend.onnx_models import Arrays, assert_close, model_of, value_info
+from tests.onnx_oracle import run_model
 
 
 def f32(*values: Any) -> np.ndarray:
@@ -32,6 +37,15 @@ def model(
 ) -> onnx.ModelProto:
     arrays = {name: np.asarray(value) for name, value in constants.items()}
     return model_of(nodes, [value_info("x", x)], outputs.split(), arrays, opset=opset)
+
+
+def check(proto: onnx.ModelProto, inputs: Arrays, want: Arrays) -> None:
+    """Every way there is to run a model, and its export in onnxruntime without optimisation."""
+    models.check(proto, inputs, want)
+    compilation = compile_model(load_model(proto, CompileOptions(), inputs=inputs), "graph")
+    exported = to_onnx(compilation.module, compilation.ctx.weights)
+    names = [output.name for output in exported.graph.output]
+    assert_close(dict(zip(names, run_model(exported, inputs), strict=True)), want)
 
 
 @pytest.mark.parametrize("perm", [[0, 1], [1, 0]])
@@ -159,6 +173,19 @@ def test_t08_a_slice_without_axes_and_steps():
     for start, end in (([1, -3], [3, 6]), ([1], [3])):
         want = x[1:3, -3:] if len(start) == 2 else x[1:3]
         check(model([node("Slice", "x a b")], x, a=start, b=end), {"x": x}, {"y": want})
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axis", [-3, -2, -1, 0, 1, 2])
+def test_t07_a_reduction_that_is_reshaped(axis: int, keepdims: int):
+    """To the shape it has with its dimensions, or without; and one that is read as it is, too."""
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    kept, dropped = x.max(axis, keepdims=True), x.max(axis)
+    want = {"y": dropped if keepdims else kept, "m": kept if keepdims else dropped}
+    constants = {"axis": [axis], "shape": want["y"].shape}
+    nodes = [node("ReduceMax", "x axis", "m", keepdims=keepdims), node("Reshape", "m shape")]
+    check(model(nodes, x, **constants), {"x": x}, {"y": want["y"]})
+    check(model(nodes, x, "y m", **constants), {"x": x}, want)
 
 
 def test_t09_the_last_of_a_shape():
