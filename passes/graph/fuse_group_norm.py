@@ -87,9 +87,11 @@ class FuseGroupNorm(Fusion):
             else:
                 made.append(graph.ReshapeOp(x, shape))
                 x = made[-1].results[0]
-            parameters = [graph.ReshapeOp(value, (shape[1],)) for value in (scale, bias)]
-            fused = graph.GroupNormOp(x, *parameters, groups, epsilon=norm.epsilon.value.data)
-            return [*made, *parameters, fused]
+            of_channels = [graph.ReshapeOp(value, (shape[1],)) for value in (scale, bias)]
+            fused = graph.GroupNormOp(
+                x, of_channels[0], of_channels[1], groups, epsilon=norm.epsilon.value.data
+            )
+            return [*made, *of_channels, fused]
 
         return Group([op, product, reshape, norm], build, "'group_norm'")
 

@@ -95,8 +95,8 @@ def group_norm(node: Node) -> SSAValue:
 
 
 def _group_norm(node: Node, groups: int) -> SSAValue:
-    operands = [node.operand(index) for index in range(3)]
-    return node.add(graph.GroupNormOp(*operands, groups, epsilon=node.number("epsilon", 1e-5))).result
+    x, scale, bias = (node.operand(index) for index in range(3))
+    return node.add(graph.GroupNormOp(x, scale, bias, groups, epsilon=node.number("epsilon", 1e-5))).result
 
 
 @importer("LpNormalization", since=1)

@@ -247,8 +247,8 @@ def _plain_lstm(node: Node) -> Sequence[SSAValue]:
     if "B" not in inputs:
         zeros = np.zeros((len(backwards), 8 * shape_of(inputs["R"])[2]), np.float32)
         inputs["B"] = node.constant(zeros)
-    operands = [inputs[name] for name in ("X", "W", "R", "B", "H", "C")]
-    return node.add(graph.LstmOp(*operands, node.string("direction", "forward"))).results
+    x, w, r, b, h, c = (inputs[name] for name in ("X", "W", "R", "B", "H", "C"))
+    return node.add(graph.LstmOp(x, w, r, b, h, c, node.string("direction", "forward"))).results
 
 
 @importer("DynamicQuantizeLSTM", since=1, domain="com.microsoft", outputs=3)
