@@ -110,8 +110,11 @@ class AbsorbedBounds(Fusion):
         value, between = below_absorbed(op, self.ctx)
         if not between:
             return None
-        new = graph.QuantizeOp(value, op.scale, op.zero_point, element_of(op.result))
-        return Group([op, *between], lambda: [new], "'quantize', which saturates there")
+
+        def build() -> list[Operation]:
+            return [graph.QuantizeOp(value, op.scale, op.zero_point, element_of(op.result))]
+
+        return Group([op, *between], build, "'quantize', which saturates there")
 
 
 _MOVEMENTS = graph.TransposeOp | graph.ReshapeOp | graph.SliceOp | graph.ExpandOp | graph.MaxPoolOp

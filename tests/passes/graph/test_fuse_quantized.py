@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import NodeProto, helper
+from onnx import NodeProto, helper, save
 from xdsl.dialects.builtin import ModuleOp
 
 import mlopt
@@ -20,6 +20,7 @@ from mlopt.frontend.onnx import import_model
 from mlopt.interpreter.graph import evaluate_module
 from mlopt.ir.verifier import verify_module
 from mlopt.passes.graph.fuse_quantized import FuseQuantizedPass
+from mlopt.passes.pipelines import named_pipeline
 from tests.frontend.onnx_models import context, model_of, value_info
 from tests.onnx_oracle import run_model
 
@@ -129,6 +130,22 @@ def test_bounds_that_saturation_stands_for_go(activation: str) -> None:
     _, after, want, found = model.fused(model.pair(y, 6 / 255, np.int8(-128)))
     assert count(after, graph.ReluOp, graph.ClipOp) == 0
     assert_near(found, want, 6 / 255)
+
+
+def test_a_bound_that_is_an_output_stays(tmp_path: Path) -> None:
+    """And what was looked at for it leaves no trace: the constants have no users but those in the module."""
+    model = Qdq(x=IMAGE)
+    bounded = model.node("Relu", "x")
+    moved = model.node("Transpose", model.pair(bounded, 0.03, np.uint8(0)), perm=[0, 2, 3, 1])
+    result = model.pair(moved, 0.03, np.uint8(0))
+    onnx_model = model_of(model.nodes, [value_info("x", IMAGE)], [bounded, result], model.constants)
+    save(onnx_model, tmp_path / "model.onnx")
+    pipeline = f"fuse-quantized,{','.join(named_pipeline('O0').split(',')[1:])}"
+    compiled = mlopt.compile(tmp_path / "model.onnx", options=mlopt.CompileOptions(pipeline_text=pipeline))
+    for found, want in zip(
+        compiled.run({"x": IMAGE}).values(), run_model(onnx_model, {"x": IMAGE}), strict=True
+    ):
+        np.testing.assert_array_equal(found, want)
 
 
 def test_bounds_inside_of_the_range_stay() -> None:
