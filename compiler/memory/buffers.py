@@ -131,7 +131,7 @@ def check_plan(buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: 
 
     A fixed buffer must be where it is fixed. A sweep over time with the live buffers in order of offset: they share no
     bytes, so a new one needs comparing with its two neighbours only. It shares no code with the planner. Buffers of
-    size zero overlap nothing.
+    size zero overlap nothing, and may be fixed anywhere.
 
     Raises:
         PlanError: naming the buffer, or the two buffers that are live at one moment and share bytes.
@@ -145,7 +145,8 @@ def check_plan(buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: 
             )
         if buffer.fixed is not None and offset != buffer.fixed:
             raise PlanError(f"buffer '{buffer.id}' is at offset {offset}, and fixed at {buffer.fixed}")
-        if offset < 0 or offset + buffer.size > capacity:
+        inside = offset + buffer.size <= capacity or (buffer.fixed is not None and not buffer.size)
+        if offset < 0 or not inside:
             raise PlanError(
                 f"buffer '{buffer.id}' takes bytes [{offset}, {offset + buffer.size}) of an arena of {capacity} bytes"
             )

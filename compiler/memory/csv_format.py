@@ -1,7 +1,9 @@
 """Buffers and plans as CSV files, in the format of MiniMalloc: `id,lower,upper,size` and, in a plan, `offset`.
 
 The first line names the columns, in any order. `lower` and `upper` are a half-open lifetime, `size` is in bytes. A
-column `alignment` may be there (1 without it). An `offset` column is what an earlier plan wrote: it is replaced.
+column `alignment` may be there (1 without it); a column `gaps` of times within the lifetime at which a buffer is not
+live, as `LOWER-UPPER`, half-open, separated by spaces; and a column `fixed` of offsets that buffers must have. Gaps and
+fixed offsets may be empty. An `offset` column is what an earlier plan wrote: it is replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from mlopt.files import write_text
 from mlopt.memory.buffers import Buffer
 
 REQUIRED = ("id", "lower", "upper", "size")
-OPTIONAL = ("alignment", "offset")
+OPTIONAL = ("alignment", "gaps", "fixed", "offset")
 
 MAX_DIGITS = 100
 """Longer numbers are refused as a mistake; Python itself refuses to print numbers of more than 4300 digits."""
@@ -82,9 +84,19 @@ def write_plan(path: Path, table: BufferTable, offsets: Mapping[str, int]) -> No
 
 
 def table_of(buffers: Sequence[Buffer]) -> BufferTable:
-    """The table that a file of these buffers would give."""
-    rows = ((b.id, str(b.lower), str(b.upper), str(b.size), str(b.alignment)) for b in buffers)
-    return BufferTable((*REQUIRED, "alignment"), tuple(rows), tuple(buffers))
+    """The table that a file of these buffers would give; columns that would be empty are left out."""
+    columns: dict[str, list[str]] = {
+        "id": [b.id for b in buffers],
+        "lower": [str(b.lower) for b in buffers],
+        "upper": [str(b.upper) for b in buffers],
+        "size": [str(b.size) for b in buffers],
+        "alignment": [str(b.alignment) for b in buffers],
+        "gaps": [" ".join(f"{lower}-{upper}" for lower, upper in b.gaps) for b in buffers],
+        "fixed": ["" if b.fixed is None else str(b.fixed) for b in buffers],
+    }
+    kept = [name for name, fields in columns.items() if name not in ("gaps", "fixed") or any(fields)]
+    rows = zip(*(columns[name] for name in kept), strict=True)
+    return BufferTable(tuple(kept), tuple(rows), tuple(buffers))
 
 
 def _records(path: Path) -> list[tuple[int, list[str]]]:
@@ -131,7 +143,27 @@ def _buffer(fields: Mapping[str, str], place: Place) -> Buffer:
         raise InputError(f"expected a size of at least 0, found {size}", place=place)
     if alignment < 1:
         raise InputError(f"expected an alignment of at least 1, found {alignment}", place=place)
-    return Buffer(fields["id"], lower, upper, size, alignment)
+    fixed = _number(fields, "fixed", place) if fields.get("fixed") else None
+    if fixed is not None and (fixed < 0 or fixed % alignment):
+        raise InputError(
+            f"expected a fixed offset that is a multiple of {alignment}, found {fixed}", place=place
+        )
+    gaps = tuple(_gap(text, place) for text in fields.get("gaps", "").split())
+    try:
+        return Buffer(fields["id"], lower, upper, size, alignment, fixed, gaps)
+    except ValueError as error:
+        raise InputError(
+            f"expected gaps in order and within the lifetime, found {error}", place=place
+        ) from None
+
+
+def _gap(text: str, place: Place) -> tuple[int, int]:
+    match = re.fullmatch(r"(-?[0-9]+)-(-?[0-9]+)", text)
+    if match is None:
+        raise InputError(
+            f"expected gaps as LOWER-UPPER, separated by spaces, found '{text[:MAX_DIGITS]}'", place=place
+        )
+    return _number({"gap": match[1]}, "gap", place), _number({"gap": match[2]}, "gap", place)
 
 
 def _number(fields: Mapping[str, str], name: str, place: Place) -> int:

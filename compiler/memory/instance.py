@@ -37,7 +37,7 @@ class Instance:
             neighbours[one].append(other)
             neighbours[other].append(one)
         unit = unit_of(buffers)
-        runs, cliques = _cliques(buffers)
+        runs, cliques = find_cliques(buffers)
         return Instance(
             unit,
             [buffer.footprint // unit for buffer in buffers],
@@ -68,7 +68,7 @@ def unit_of(buffers: Sequence[Buffer]) -> int:
     return unit
 
 
-def _cliques(buffers: Sequence[Buffer]) -> tuple[list[list[tuple[int, int]]], list[list[int]]]:
+def find_cliques(buffers: Sequence[Buffer]) -> tuple[list[list[tuple[int, int]]], list[list[int]]]:
     """The runs of each buffer, and the buffers in each clique: a sweep over time, ends before beginnings."""
     events = [(upper, 0, i) for i, buffer in enumerate(buffers) for _, upper in buffer.runs]
     events += [(lower, 1, i) for i, buffer in enumerate(buffers) for lower, _ in buffer.runs]

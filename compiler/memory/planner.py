@@ -71,7 +71,10 @@ def plan(buffers: Sequence[Buffer], strategy: Strategy = "aggressive", *, repair
             offsets = color_all(buffers, base)
         case "aggressive":
             offsets = _best_greedy(buffers, lower_bound, base, repairs)
-    named = {buffer.id: offset for buffer, offset in zip(buffers, offsets, strict=True)}
+    named = {
+        buffer.id: offset if buffer.size or buffer.fixed is not None else 0
+        for buffer, offset in zip(buffers, offsets, strict=True)
+    }
     return Plan(named, height_of(buffers, offsets), lower_bound)
 
 
@@ -90,7 +93,7 @@ def _check_fixed(buffers: Sequence[Buffer]) -> int:
         return 0
     members = [buffer for buffer in buffers if buffer.fixed is not None]
     height = height_of(members, list(fixed.values()))
-    check_plan(members, fixed, max(height, *fixed.values()))
+    check_plan(members, fixed, height)
     return height
 
 

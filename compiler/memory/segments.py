@@ -1,7 +1,7 @@
 """Plans of very many buffers, cut in time: segments that are searched one by one.
 
-Cuts are put where little is live. The buffers that live across a cut are stacked at the bottom first, those that live on
-for longest lowest; from then on they are fixed, and what lies between two cuts is an instance of its own.
+Cuts are put where little is live. The buffers that live across a cut are stacked at the bottom first, those that live
+on for longest lowest; from then on they are fixed, and what lies between two cuts is an instance of its own.
 """
 
 from __future__ import annotations

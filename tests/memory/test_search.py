@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mlopt.memory import GAP, OPTIMAL, Buffer, check_plan, max_live, plan
 from mlopt.memory.csv_format import read_buffers
 from mlopt.memory.search import PROVED, SearchResult, search
+from tests.memory.instances import without_slack
 
 CHALLENGING = Path(__file__).parent / "challenging"
 """Three of the eleven "challenging" instances of MiniMalloc (google/minimalloc, Apache-2.0), the quick ones."""
@@ -49,23 +50,6 @@ def checked(buffers: list[Buffer], result: SearchResult) -> SearchResult:
     assert result.plan.lower_bound == max_live(buffers) <= result.bound <= result.plan.height
     assert result.plan.height <= plan(buffers, repairs=0).height
     return result
-
-
-def without_slack(seed: int, moments: int, capacity: int, longest: int) -> list[Buffer]:
-    """At each moment new buffers of random sizes and lifetimes start until `capacity` bytes are live.
-
-    The smallest plan of such instances is above max-live now and then; that of others practically never is.
-    """
-    generator = random.Random(seed)
-    buffers: list[Buffer] = []
-    for now in range(moments):
-        room = capacity - sum(buffer.size for buffer in buffers if buffer.upper > now)
-        while room:
-            size = generator.randint(1, min(room, capacity // 2))
-            end = now + generator.randint(1, longest)
-            buffers.append(Buffer(f"b{len(buffers)}", now, end, size, 1))
-            room -= size
-    return buffers
 
 
 def test_agrees_with_exhaustive_search_above_max_live() -> None:

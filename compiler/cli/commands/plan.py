@@ -14,24 +14,32 @@ from mlopt.cli.progress import progress
 from mlopt.diagnostics import UsageError, one_line
 
 if TYPE_CHECKING:
-    from mlopt.memory import Buffer
+    from mlopt.memory import Buffer, Strategy
+    from mlopt.memory.descent import KernelChoice
     from mlopt.memory.search import SearchResult
 
-SEARCH_NODES = 400_000
-"""Nodes of `--effort search` without `--nodes`: 10 to 20 seconds on instances of a few hundred buffers."""
+FAST_NODES = 8
+"""Nodes of `--effort fast`, for each buffer: a few descents without much search."""
+
+SEARCH_NODES = 1_000_000
+"""Nodes of `--effort search` without `--nodes`: some seconds on instances of a few hundred buffers."""
 
 DESCRIPTION = """\
 Place buffers with known lifetimes in one arena, as small as can be.
 
 BUFFERS.csv has the columns id, lower, upper and size: a buffer of SIZE bytes
 lives at the moments LOWER <= t < UPPER. OUT.csv has the same rows and the
-offset of each buffer. A column alignment may give every offset a unit (1).
+offset of each buffer. There may be columns alignment (1), gaps (times at
+which a buffer is not live, as LOWER-UPPER, separated by spaces) and fixed
+(an offset that a buffer must have).
 
 efforts:
-  fast    the best of several greedy plans
+  fast    the best of several greedy plans and of a few descents
   search  from there, search for smaller ones with a budget of nodes
   exact   search until a plan is proved to be the smallest; this may take
           for ever, if --nodes sets no end
+A capacity that is not reached is explained by buffers that do not fit into it
+together, if that is proved.
 """
 
 
@@ -65,6 +73,17 @@ def add_parser(commands: Commands) -> None:
         metavar="N",
         help=f"how many trials a search may make (search: {SEARCH_NODES}, exact: no end)",
     )
+    command.add_argument(
+        "--kernel",
+        choices=("auto", "native", "python"),
+        default="auto",
+        help="run the search compiled or as Python, with the same result (default: compiled if that is quicker)",
+    )
+    command.add_argument(
+        "--strategy",
+        choices=("none", "conservative", "coloring"),
+        help="for comparison: no reuse, reuse among equal sizes only, or blocks by interval-graph colouring",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -75,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.nodes is not None and arguments.effort == "fast":
         raise UsageError("--nodes goes with --effort search or exact, found --effort fast")
+    if arguments.strategy is not None and arguments.effort != "fast":
+        raise UsageError(f"--strategy is a plan of its own, found --effort {arguments.effort}, too")
     if arguments.output is not None:
         check_writable(arguments.output)
     buffers = read_buffers(arguments.buffers)
@@ -85,6 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.nodes,
             arguments.capacity,
             lambda nodes, height: update(f"{nodes} nodes, height {height}"),
+            strategy=arguments.strategy,
+            choice=arguments.kernel,
         )
     check_plan(buffers.buffers, result.plan.offsets, result.plan.height)
     if arguments.output is not None:
@@ -101,7 +124,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.capacity is None:
         return 0
     print(f"capacity     {verdict(arguments.capacity, result)}")
-    return 0 if result.plan.height <= arguments.capacity else 1
+    if result.plan.height <= arguments.capacity:
+        return 0
+    if result.bound > arguments.capacity:
+        print_explanation(buffers.buffers, arguments.capacity, arguments.kernel)
+    return 1
 
 
 def plan_buffers(
@@ -110,20 +137,28 @@ def plan_buffers(
     nodes: int | None,
     capacity: int | None,
     watch: Callable[[int, int], None] | None = None,
+    *,
+    strategy: Strategy | None = None,
+    choice: KernelChoice = "auto",
 ) -> SearchResult:
-    """The plan of one effort; `search` stops as soon as `capacity` is reached. `watch` as for `search`."""
+    """The plan of one effort, or of one strategy without search.
+
+    `fast` and `search` stop as soon as `capacity` is reached; `watch` and `choice` as for `search`.
+    """
     from mlopt.memory import plan
     from mlopt.memory.search import SearchResult, search
 
+    if strategy is not None:
+        best = plan(buffers, strategy)
+        return SearchResult(best, best.lower_bound, 0)
     match effort:
         case "search":
-            budget = SEARCH_NODES if nodes is None else nodes
-            return search(buffers, nodes=budget, target=capacity or 0, watch=watch)
+            nodes = SEARCH_NODES if nodes is None else nodes
         case "exact":
-            return search(buffers, nodes=nodes, watch=watch)
+            capacity = None
         case _:
-            best = plan(buffers)
-            return SearchResult(best, best.lower_bound, 0)
+            nodes = FAST_NODES * len(buffers)
+    return search(buffers, nodes=nodes, target=capacity or 0, watch=watch, choice=choice)
 
 
 def print_result(buffers: Sequence[Buffer], result: SearchResult) -> None:
@@ -152,3 +187,22 @@ def verdict(capacity: int, result: SearchResult) -> str:
     if result.bound > capacity:
         return f"{capacity}: not reached, and no plan does: {result.bound} bytes are needed at least"
     return f"{capacity}: not reached, {over} bytes are missing"
+
+
+def print_explanation(buffers: Sequence[Buffer], capacity: int, choice: KernelChoice) -> None:
+    """A smallest set of buffers that does not fit into the capacity, one a line."""
+    from mlopt.memory.explanation import explain
+
+    found = explain(buffers, capacity, nodes=SEARCH_NODES, choice=choice)
+    if found is None:
+        return
+    count = len(found.buffers)
+    what = f"the {count} buffers" if count > 1 else "the buffer"
+    why = f"can't be placed within {capacity}"
+    if found.crowded:
+        why = f"live at once, take {sum(b.footprint for b in found.buffers)} bytes"
+    fewer = ", none of which can be left out" if found.irreducible and count > 1 else ""
+    print(f"because      {what} below, {why}{fewer}:")
+    for buffer in found.buffers:
+        at = "" if buffer.fixed is None else f", fixed at {buffer.fixed}"
+        print(f"  {one_line(buffer.id)}: {buffer.size} bytes in [{buffer.lower}, {buffer.upper}){at}")
