@@ -27,6 +27,9 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 _ALONG_ROWS = (graph.SoftmaxBase, graph.CumulativeOp, graph.LayerNormOp, graph.RmsNormOp)
+_MAX_LINKS = 64
+"""Between two reshapes so many operations are looked through: the work on a long chain grows with its length only."""
+
 _LOOK_BACK = 8
 """How many operations before a reshape are looked at for the remark that they are used elsewhere."""
 _ELEMENTWISE = (graph.UnaryOp, graph.PredicateOp, graph.CastOp, graph.ClipOp)
@@ -139,14 +142,14 @@ class _Chain:
 
     @classmethod
     def before(cls, op: graph.ReshapeOp, *, shared: int = 0) -> _Chain | None:
-        """The chain that ends in the operand of `op`, if it begins with a reshape and is not empty.
+        """The chain that ends in the operand of `op`, if it begins with a reshape, is not empty and not too long.
 
         Each operation feeds the next one only, but for the last `shared` ones, which may be used elsewhere too.
         """
         links: list[tuple[Operation, int]] = []
         owner = op.input.owner
         while isinstance(owner, graph.GraphOp) and (index := _row_operand(owner)) is not None:
-            if len(links) >= shared and not owner.results[0].has_one_use():
+            if len(links) == _MAX_LINKS or (len(links) >= shared and not owner.results[0].has_one_use()):
                 return None
             links.append((owner, index))
             owner = owner.operands[index].owner

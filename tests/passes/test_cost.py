@@ -68,6 +68,13 @@ def test_the_work_of_a_pass_does_not_grow(name: str) -> None:
     assert large <= GROWTH * small
 
 
+def test_reshapes_along_a_chain_do_not_look_back_to_its_start() -> None:
+    """Where reshapes go one after the other, what is between the next two is all that was between them."""
+    calls_of("eliminate-reshapes", "shapes", 10)
+    small, large = (calls_of("fold-constants,eliminate-reshapes", "shapes", count) for count in (480, 1920))
+    assert large <= GROWTH * small
+
+
 @pytest.mark.parametrize("make", list(MAKES))
 def test_o2_takes_no_more_than_five_times_parsing(make: str) -> None:
     module, _ = imported(make, LARGE)
