@@ -170,7 +170,7 @@ def _best_greedy(buffers: Sequence[Buffer], lower_bound: int, base: int, repairs
         order = sorted(
             range(len(buffers)), key=lambda index: (*key(buffers[index], len(neighbours[index])), index)
         )
-        offsets = _place_in_order(buffers, neighbours, order, fit)
+        offsets = place_in_order(buffers, neighbours, order, fit)
         height = height_of(buffers, offsets)
         if height < best_height:
             best, best_height, best_order, best_fit = offsets, height, order, fit
@@ -182,7 +182,7 @@ def _best_greedy(buffers: Sequence[Buffer], lower_bound: int, base: int, repairs
         top = [index for index in order if offsets[index] + buffers[index].footprint == height]
         rest = [index for index in order if offsets[index] + buffers[index].footprint != height]
         order = top + rest
-        offsets = _place_in_order(buffers, neighbours, order, best_fit)
+        offsets = place_in_order(buffers, neighbours, order, best_fit)
         height = height_of(buffers, offsets)
         if height < best_height:
             best, best_height = offsets, height
@@ -199,7 +199,7 @@ def _count_conflicts(buffers: Sequence[Buffer]) -> int:
     return sum(begun - bisect_right(uppers, lower) for begun, lower in enumerate(lowers))
 
 
-def _place_in_order(
+def place_in_order(
     buffers: Sequence[Buffer], neighbours: Sequence[Sequence[int]], order: Sequence[int], best_fit: bool
 ) -> list[int]:
     """Place each buffer in the lowest (or the smallest) gap between its placed neighbours, or on top of them."""
