@@ -122,9 +122,69 @@ def test_exact_proves_what_is_above_max_live(tmp_path: Path, capsys: pytest.Capt
     assert "status       optimal (proved)\n" in printed
 
 
+def test_gaps_and_fixed_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By hand: `b` lives in the gap of `a`, which is fixed at 4; `c` must be below it."""
+    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    path.write_text("id,lower,upper,size,gaps,fixed\na,0,9,4,2-4 5-8,4\nb,5,8,8,,\nc,0,1,4,,\n")
+    assert main(["plan", str(path), "-o", str(out), "--capacity", "8"]) == 0
+    assert "status       optimal (max-live)\n" in capsys.readouterr().out
+    assert out.read_text().splitlines()[1:] == ["a,0,9,4,2-4 5-8,4,4", "b,5,8,8,,,0", "c,0,1,4,,,0"]
+
+
+def test_a_capacity_that_cannot_be_met_is_explained(
+    tmp_path: Path, buffers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(buffers), "--capacity", "11"]) == 1
+    assert capsys.readouterr().out.endswith(
+        "because      the 3 buffers below are live at once and take 12 bytes; none can be left out:\n"
+        "  b1: 4 bytes in [0, 3)\n  b3: 4 bytes in [0, 9)\n  b5: 4 bytes in [0, 21)\n"
+    )
+    path = tmp_path / "in.csv"
+    path.write_text(NINE_FOR_EIGHT)
+    assert main(["plan", str(path), "--capacity", "8", "--effort", "exact"]) == 1
+    assert (
+        "because      the 12 buffers below can't be placed within 8 bytes; none can be left out:\n"
+    ) in capsys.readouterr().out
+
+
+def test_the_kernel_makes_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    instance = str(Path(__file__).parents[1] / "memory" / "challenging" / "J.1048576.csv")
+    printed: list[str] = []
+    for kernel in ("python", "auto"):
+        assert main(["plan", instance, "--effort", "search", "--nodes", "6000", "--kernel", kernel]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+
+
+def test_strategies(buffers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By hand: five buffers of 4 bytes, three of them live at once."""
+    for strategy, height in (("none", 20), ("conservative", 12), ("coloring", 12)):
+        assert main(["plan", str(buffers), "--strategy", strategy]) == 0
+        assert f"height       {height}\n" in capsys.readouterr().out
+
+
+def test_fixed_buffers_that_overlap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("id,lower,upper,size,fixed\na,0,2,4,0\nb,1,2,4,2\n")
+    assert main(["plan", str(path)]) == 1
+    assert "buffers 'a'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
+        (
+            "id,lower,upper,size,gaps\na,0,9,4,1:3\n",
+            2,
+            "expected gaps as LOWER-UPPER, separated by spaces, found '1:3'",
+        ),
+        ("id,lower,upper,size,gaps\na,0,9,4,0-3\n", 2, "expected gaps in order and within the lifetime"),
+        ("id,lower,upper,size,fixed\na,0,9,4,x\n", 2, "expected a whole number as fixed, found 'x'"),
+        (
+            "id,lower,upper,size,fixed\na,0,9,4,-1\n",
+            2,
+            "expected a fixed offset that is a multiple of 1, found -1",
+        ),
         ("", None, "found an empty file"),
         ("\n\n", None, "found an empty file"),
         ("id,lower,upper\na,0,1\n", 1, "expected a column 'size', found 'id', 'lower', 'upper'"),
@@ -179,7 +239,14 @@ def test_sizes_beyond_64_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--nodes", "5"], ["--nodes", "x", "--effort", "search"], ["--capacity", "-1"], ["--effort", "lazy"]],
+    [
+        ["--strategy", "none", "--effort", "exact"],
+        ["--kernel", "c"],
+        ["--nodes", "5"],
+        ["--nodes", "x", "--effort", "search"],
+        ["--capacity", "-1"],
+        ["--effort", "lazy"],
+    ],
 )
 def test_wrong_command_lines(arguments: list[str], buffers: Path) -> None:
     assert main(["plan", str(buffers), *arguments]) == 2

@@ -196,13 +196,13 @@ def print_explanation(buffers: Sequence[Buffer], capacity: int, choice: KernelCh
     found = explain(buffers, capacity, nodes=SEARCH_NODES, choice=choice)
     if found is None:
         return
-    count = len(found.buffers)
-    what = f"the {count} buffers" if count > 1 else "the buffer"
-    why = f"can't be placed within {capacity}"
-    if found.crowded:
-        why = f"live at once, take {sum(b.footprint for b in found.buffers)} bytes"
-    fewer = ", none of which can be left out" if found.irreducible and count > 1 else ""
-    print(f"because      {what} below, {why}{fewer}:")
+    several = len(found.buffers) > 1
+    what = f"the {len(found.buffers)} buffers below" if several else "the buffer below"
+    why = f"can't be placed within {capacity} bytes"
+    if found.crowded and several:
+        why = f"are live at once and take {sum(buffer.footprint for buffer in found.buffers)} bytes"
+    fewer = "; none can be left out" if found.irreducible and several else ""
+    print(f"because      {what} {why}{fewer}:")
     for buffer in found.buffers:
         at = "" if buffer.fixed is None else f", fixed at {buffer.fixed}"
         print(f"  {one_line(buffer.id)}: {buffer.size} bytes in [{buffer.lower}, {buffer.upper}){at}")
