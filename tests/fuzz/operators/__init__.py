@@ -7,6 +7,7 @@ from tests.fuzz.operators import (
     contrib,
     control,
     elementwise,
+    epilogues,
     formulas,
     idioms,
     movement,
@@ -19,6 +20,7 @@ from tests.fuzz.operators.table import OPERATORS, Operator
 
 FAMILIES = (
     elementwise,
+    epilogues,
     formulas,
     idioms,
     movement,
