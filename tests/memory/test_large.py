@@ -30,8 +30,8 @@ def no_descent_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_large_chain_meets_its_bound() -> None:
-    """No greedy plan does: they are 1.049 of it."""
-    buffers = chain(3000, seed=4)
+    """No greedy plan does: they are 1.032 of it."""
+    buffers = chain(3000, seed=1)
     assert plan(buffers).height > plan(buffers).lower_bound
     result = search(buffers, nodes=8 * len(buffers), choice="python")
     check_plan(buffers, result.plan.offsets, result.plan.height)
