@@ -140,3 +140,11 @@ func.func @call(%x: tensor<8xf32>, %e: tensor<8xf32>) {
   %v = kernel.call @mlopt_rt_sort ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) -> tensor<8xf32>
   func.return
 }
+
+// Integers are widened to floats.
+// CHECK-LABEL: @contract_of_integers(
+// CHECK: kernel.contract bounds [m = 2, n = 3, k = 4] ins(%a[m, k], %b[k, n] : tensor<2x4xi8>, tensor<4x3xi16>) outs(%e[m, n] : tensor<2x3xf32>)
+func.func @contract_of_integers(%a: tensor<2x4xi8>, %b: tensor<4x3xi16>, %e: tensor<2x3xf32>) {
+  %y = kernel.contract bounds [m = 2, n = 3, k = 4] ins(%a[m, k], %b[k, n] : tensor<2x4xi8>, tensor<4x3xi16>) outs(%e[m, n] : tensor<2x3xf32>)
+  func.return
+}
