@@ -1,4 +1,4 @@
-"""The verifier: operations against their definitions, and every use against SSA dominance.
+"""The verifier: operations against their definitions, every use against SSA dominance, every user against the module.
 
 xDSL verifies operations but not dominance, and reports an error by printing the whole module. Here an error is one
 sentence with the operation's place. Time is linear in the number of operations and operands.
@@ -6,6 +6,7 @@ sentence with the operation's place. Time is linear in the number of operations 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
@@ -76,12 +77,15 @@ class _Verifier:
         self._verify_terminator(block, region, single=single)
         added: list[SSAValue] = list(block.args)
         self.visible.update(added)
+        if region.parent is not None:
+            _verify_users(region.parent, added)
         for op in block.ops:
             self._verify_structure(op)
             self._verify_operands(op)
             if op.regions:
                 self._verify_regions_of(op)
             self._verify_definition(op)
+            _verify_users(op, op.results)
             self.visible.update(op.results)
             added.extend(op.results)
         return added
@@ -199,6 +203,20 @@ def first_sentence(error: Exception) -> str:
     """The message of an xDSL exception without dumps of IR: its first lines up to a blank one."""
     lines = str(error).strip().partition("\n\n")[0].splitlines()
     return " ".join(line.strip() for line in lines) or type(error).__name__
+
+
+def _verify_users(op: Operation, values: Sequence[SSAValue]) -> None:
+    """Raise for a value of `op` used by an operation that stands in no block: one that a pass made and left out.
+
+    It would not be printed, but keep the value from being erased, and count as a use.
+    """
+    for value in values:
+        for use in value.uses:
+            if use.operation.parent is None:
+                raise VerifyFailure(
+                    f"a value of '{op.name}' is used by a '{use.operation.name}' that stands nowhere",
+                    place=place_of_op(op),
+                )
 
 
 def _dominance_failure(op: Operation, index: int, operand: SSAValue) -> VerifyFailure:

@@ -13,6 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import get_int, get_ints, int_attr, rank_of, shape_of, tensor_type
+from mlopt.dialects.graph.reduction import reduced_shape
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.names import copy_name
 from mlopt.ir.rewriting import rewrite_greedily
@@ -100,9 +101,9 @@ class ReduceToShape(RewritePattern):
         if not isinstance(reduction, graph.ReductionOp) or not reduction.result.has_one_use():
             return
         axes = get_ints(reduction.properties, "axes") or ()
-        made = type(reduction)(reduction.input, axes, keepdims=reduction.keepdims is None)
-        if shape_of(made.result) == shape_of(op.result):
-            rewriter.replace(op, made)
+        keepdims = reduction.keepdims is None
+        if reduced_shape(shape_of(reduction.input), axes, keepdims) == shape_of(op.result):
+            rewriter.replace(op, type(reduction)(reduction.input, axes, keepdims=keepdims))
             rewriter.erase(reduction)
 
 

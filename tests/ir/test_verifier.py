@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects.arith import NegfOp
 
 from mlopt.diagnostics import Place, VerifyFailure
 from mlopt.ir import make_context, parse_module, print_module, verify_module
@@ -256,6 +257,26 @@ def test_an_index_has_64_bits() -> None:
         check(f"%a = arith.constant {number} : index")
     for number in (2**63, -(2**63) - 1, 10**30):
         assert f"as an index, found {number}" in fault(f"%a = arith.constant {number} : index").message
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_an_operation_that_stands_nowhere_uses_no_value(index: int) -> None:
+    """What a pass makes and leaves out is not printed, but would keep an operand from being erased."""
+    text = "func.func @f(%x: i32) {\n  %a = arith.constant 1 : i32\n  func.return\n}"
+    module = parse_module(text, make_context(), "x.mlir")
+    (function,) = module.ops
+    (block,) = function.regions[0].blocks
+    value, owner, line = [
+        (block.args[0], "func.func", 1),
+        (next(iter(block.ops)).results[0], "arith.constant", 2),
+    ][index]
+    left_out = NegfOp(value)
+    with pytest.raises(VerifyFailure) as failure:
+        verify_module(module)
+    assert failure.value.message == f"a value of '{owner}' is used by a 'arith.negf' that stands nowhere"
+    assert failure.value.place is not None and failure.value.place.line == line
+    left_out.erase()
+    verify_module(module)
 
 
 def test_verification_takes_linear_time() -> None:

@@ -40,3 +40,17 @@ def test_no_number_changes(
     (got,) = evaluate_module(module, {"arg0": x}).values()
     assert got.shape == last
     np.testing.assert_array_equal(got, want)
+
+
+def test_a_reduction_that_has_neither_shape_stays() -> None:
+    """And no other one is made beside it, which would hold on to its operand."""
+    text = """func.func @main(%x: tensor<6x2x4xf32>) -> tensor<2x3x4xf32> {
+      %r = graph.reduce_sum %x axes = [1] : (tensor<6x2x4xf32>) -> tensor<6x4xf32>
+      %y = graph.reshape %r : tensor<6x4xf32> to tensor<2x3x4xf32>
+      func.return %y : tensor<2x3x4xf32>
+    }"""
+    module = parse_module(text, make_context())
+    before = str(module)
+    assert not EliminateReshapesPass().run(make_context(), module)
+    verify_module(module)
+    assert str(module) == before
