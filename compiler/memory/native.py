@@ -32,7 +32,7 @@ _LARGEST = (1 << 61) - 1
 
 _WATCH_SECONDS = 0.1
 
-_STACK_BYTES = 256 << 20
+_STACK_BYTES = 64 << 20
 """Of a thread for native calls: address space, of which only what is used becomes memory."""
 
 
@@ -71,19 +71,22 @@ class NativeKernel:
         else:
             results: list[int] = []
             before = threading.stack_size(_STACK_BYTES)
-            thread = threading.Thread(
-                target=lambda: results.append(function(ctypes.addressof(struct), *arguments))
-            )
-            thread.start()
+            # `Thread.join` can't be relied on after it was interrupted.
+            done = threading.Event()
+
+            def run() -> None:
+                results.append(function(ctypes.addressof(struct), *arguments))
+                done.set()
+
+            threading.Thread(target=run).start()
             threading.stack_size(before)
             try:
-                while thread.is_alive():
-                    thread.join(_WATCH_SECONDS)
+                while not done.wait(_WATCH_SECONDS):
                     update()
                     watch()
             except BaseException:
                 struct[names.index(stop)] = 0
-                thread.join()
+                done.wait()
                 raise
             result = results[0]
         update()

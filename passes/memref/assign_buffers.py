@@ -15,7 +15,6 @@ from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import GAP, Buffer, Plan, plan
-from mlopt.memory.search import search
 from mlopt.passes.memref.liveness import Liveness
 from mlopt.passes.memref.verify_plan import ARENA, verify_plan
 from mlopt.passes.memref.views import insert_argument, place_in
@@ -75,6 +74,8 @@ class AssignBuffersPass(Pass):
     def _plan(self, buffers: Sequence[Buffer]) -> Plan:
         result = plan(buffers, self.strategy)
         if self.strategy == "aggressive" and result.status == GAP and self.nodes > 0:
+            from mlopt.memory.search import search  # most models don't need it
+
             return search(buffers, nodes=self.nodes, start=result).plan
         return result
 
