@@ -11,6 +11,7 @@ from mlopt.export import along_axis as _along_axis
 from mlopt.export import attention as _attention
 from mlopt.export import binary as _binary
 from mlopt.export import bounded as _bounded
+from mlopt.export import channels_last as _channels_last
 from mlopt.export import constant as _constant
 from mlopt.export import contraction as _contraction
 from mlopt.export import control_flow as _control_flow
@@ -38,6 +39,7 @@ FAMILIES = (
     _attention,
     _binary,
     _bounded,
+    _channels_last,
     _constant,
     _contraction,
     _control_flow,

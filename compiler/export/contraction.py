@@ -14,7 +14,7 @@ from mlopt.dialects.graph.base import tensor_type
 from mlopt.export.builder import NONE, Attributes, Builder, Value, element_of, shape_of
 from mlopt.export.registry import EXPORTERS, exports, exports_plainly
 
-Node: TypeAlias = tuple[str, Sequence[SSAValue], Attributes]
+Node: TypeAlias = tuple[str, Sequence[SSAValue | Value], Attributes]
 """An ONNX operator, its operands and its attributes."""
 
 exports_plainly({graph.MatMulOp: "MatMul", graph.DetOp: "Det"})

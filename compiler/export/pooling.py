@@ -10,20 +10,21 @@ from mlopt.export.registry import exports
 
 @exports(graph.MaxPoolOp)
 def max_pool(builder: Builder, op: graph.MaxPoolOp) -> None:
-    builder.node(op, "MaxPool", attributes=_attributes(op))
+    builder.node(op, "MaxPool", attributes=pool_attributes(op))
 
 
 @exports(graph.MaxPoolWithIndicesOp)
 def max_pool_with_indices(builder: Builder, op: graph.MaxPoolWithIndicesOp) -> None:
     storage_order = int(op.column_major is not None)
-    builder.node(op, "MaxPool", attributes={**_attributes(op), "storage_order": storage_order})
+    builder.node(op, "MaxPool", attributes={**pool_attributes(op), "storage_order": storage_order})
 
 
 @exports(graph.AveragePoolOp)
 def average_pool(builder: Builder, op: graph.AveragePoolOp) -> None:
     count_include_pad = int(op.count_include_pad is not None)
-    builder.node(op, "AveragePool", attributes={**_attributes(op), "count_include_pad": count_include_pad})
+    builder.node(op, "AveragePool", attributes={**pool_attributes(op), "count_include_pad": count_include_pad})
 
 
-def _attributes(op: graph.PoolOp) -> Attributes:
+def pool_attributes(op: graph.PoolOp) -> Attributes:
+    """What MaxPool and AveragePool have in common."""
     return {**window_attributes(op.window), "ceil_mode": int(op.ceil_mode is not None)}

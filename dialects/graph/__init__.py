@@ -36,6 +36,12 @@ from mlopt.dialects.graph.bounded import (
     RequireEqualOp,
     UniqueOp,
 )
+from mlopt.dialects.graph.channels_last import (
+    ChannelsLastAveragePoolOp,
+    ChannelsLastConvOp,
+    ChannelsLastMaxPoolOp,
+    ChannelsLastPoolOp,
+)
 from mlopt.dialects.graph.constant import (
     ConstantOp,
     RangeOp,
@@ -176,6 +182,10 @@ __all__ = [
     "ClipOp",
     "Col2ImOp",
     "ComparisonOp",
+    "ChannelsLastAveragePoolOp",
+    "ChannelsLastConvOp",
+    "ChannelsLastMaxPoolOp",
+    "ChannelsLastPoolOp",
     "ConcatOp",
     "ConstantOp",
     "ConvOp",

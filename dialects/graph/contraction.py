@@ -48,6 +48,12 @@ _EPILOGUE_END = (
 )
 """The assembly format of a sum of products with bias, residual and activation."""
 
+CONVOLUTION = (
+    f"{_EPILOGUE_OPERANDS} (`strides` `=` $strides^)? (`pads` `=` $pads^)? (`dilations` `=` $dilations^)? "
+    f"(`group` `=` $group^)? {_EPILOGUE_END}"
+)
+"""The assembly format of a convolution."""
+
 
 @irdl_op_definition
 class MatMulOp(InferredOp):
@@ -191,10 +197,7 @@ class ConvOp(InferredOp):
     dilations = opt_prop_def(I64Array)
     group = prop_def(I64Attr, default_value=int_attr(1))
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = (
-        f"{_EPILOGUE_OPERANDS} (`strides` `=` $strides^)? (`pads` `=` $pads^)? (`dilations` `=` $dilations^)? "
-        f"(`group` `=` $group^)? {_EPILOGUE_END}"
-    )
+    assembly_format = CONVOLUTION
 
     def __init__(
         self,

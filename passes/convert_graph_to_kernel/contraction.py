@@ -6,6 +6,7 @@ f16 and bf16 are summed in f32.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -19,6 +20,8 @@ from mlopt.passes.convert_graph_to_kernel.elementwise import FORMULAS
 from mlopt.passes.convert_graph_to_kernel.launch import Launch, Operand, Space
 from mlopt.passes.convert_graph_to_kernel.scalars import Number, Scalars, accumulator
 from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_names, window_axes
+
+Convolution: TypeAlias = graph.ConvOp | graph.ChannelsLastConvOp | graph.IntegerConvOp
 
 
 @converts(graph.MatMulOp, graph.IntegerMatMulOp)
@@ -112,52 +115,73 @@ def epilogue(
     return launch.map(space, ins, Operand(total, space.identity()), body)
 
 
-@converts(graph.ConvOp, graph.IntegerConvOp)
-def _conv(op: graph.ConvOp | graph.IntegerConvOp, conversion: Conversion) -> None:
+@converts(graph.ConvOp, graph.ChannelsLastConvOp, graph.IntegerConvOp)
+def _conv(op: Convolution, conversion: Conversion) -> None:
     """With groups the channel dimensions are split into (group, channel of the group).
 
     An out map has one dimension per axis, so then the destination has an axis more, and a reshape merges it after the
     launch; but a depthwise convolution (one channel in and out per group) needs no such split.
     """
-    batch, features, *positions = shape_of(op.result)
-    _, group_channels, *kernel_size = shape_of(op.weight)
+    is_last = isinstance(op, graph.ChannelsLastConvOp)
+    batch, features, positions = _split(shape_of(op.result), is_last)
+    group_channels, kernel_size = _weight_sizes(op)
     group_features = features // op.groups
     output = dict(zip(spatial_names("o", len(positions)), positions, strict=True))
     kernel_dims = dict(zip(spatial_names("k", len(positions)), kernel_size, strict=True))
+    is_depthwise = op.groups > 1 and group_channels == group_features == 1
     if op.groups == 1:
-        space = Space({"n": batch, "oc": features, **output, "ic": group_channels, **kernel_dims})
-        channel, feature, within = space["ic"], space["oc"], "ic"
-    elif group_channels == group_features == 1:
-        space = Space({"n": batch, "c": features, **output, **kernel_dims})
-        channel, feature, within = space["c"], space["c"], 0
+        channels = {"oc": features}
+    elif is_depthwise:
+        channels = {"c": features}
     else:
-        grouped = {"n": batch, "g": op.groups, "oc": group_features}
-        space = Space({**grouped, **output, "ic": group_channels, **kernel_dims})
+        channels = {"g": op.groups, "oc": group_features}
+    summed = {} if is_depthwise else {"ic": group_channels}
+    if is_last:
+        space = Space({"n": batch, **output, **channels, **kernel_dims, **summed})
+    else:
+        space = Space({"n": batch, **channels, **output, **summed, **kernel_dims})
+    within: str | int = 0 if is_depthwise else "ic"
+    if op.groups == 1:
+        channel, feature = space["ic"], space["oc"]
+    elif is_depthwise:
+        channel = feature = space["c"]
+    else:
         channel = space["g"] * group_channels + space["ic"]
-        feature, within = space["g"] * group_features + space["oc"], "ic"
+        feature = space["g"] * group_features + space["oc"]
 
-    shape = [size for name, size in space.bounds.items() if name != "ic" and name not in kernel_dims]
+    shape = [size for name, size in space.bounds.items() if name not in summed and name not in kernel_dims]
     launch = conversion.launch(op, [TensorType(element_of(op.result), shape)])
-    axes = ["n", channel, *window_axes(space, op.window)]
+    window = window_axes(space, op.window)
+    axes = ["n", *window, channel] if is_last else ["n", channel, *window]
     x = padded_read(space, launch.use(op.input, "input"), axes, _padding(op))
-    weight = Operand(launch.use(op.weight, "weight"), space.access(feature, within, *kernel_dims))
+    weight_axes = (*kernel_dims, within, feature) if is_last else (feature, within, *kernel_dims)
+    weight = Operand(launch.use(op.weight, "weight"), space.access(*weight_axes))
     total = sum_of_products(launch, space, x, weight)
     out_space = outer(space, launch)
     bias = None
-    if isinstance(op, graph.ConvOp) and op.bias is not None:
+    if not isinstance(op, graph.IntegerConvOp) and op.bias is not None:
         row = LinearExpr(feature.coefficients[: len(out_space.bounds)])
         bias = Operand(launch.use(op.bias, "bias"), out_space.access(row))
     addends = _residual(op, conversion, launch, out_space)
-    activation = op.activation if isinstance(op, graph.ConvOp) else None
+    activation = None if isinstance(op, graph.IntegerConvOp) else op.activation
     result = epilogue(launch, out_space, total, bias, addends=addends, activation=activation)
     finish_reshaped(op, conversion, launch, result)
 
 
-def _residual(
-    op: graph.ConvOp | graph.IntegerConvOp, conversion: Conversion, launch: Launch, space: Space
-) -> list[Operand]:
+def _split(shape: Sequence[int], is_last: bool) -> tuple[int, int, Sequence[int]]:
+    """Batch, channels and spatial sizes of a shape with its channels last, or first."""
+    return (shape[0], shape[-1], shape[1:-1]) if is_last else (shape[0], shape[1], shape[2:])
+
+
+def _weight_sizes(op: Convolution) -> tuple[int, Sequence[int]]:
+    """The channels that a feature sums over, and the extents of the kernel."""
+    shape = shape_of(op.weight)
+    return (shape[-2], shape[:-2]) if isinstance(op, graph.ChannelsLastConvOp) else (shape[1], shape[2:])
+
+
+def _residual(op: Convolution, conversion: Conversion, launch: Launch, space: Space) -> list[Operand]:
     """What is added to a convolution, in the shape of the destination: one operand or none."""
-    if not isinstance(op, graph.ConvOp) or op.residual is None:
+    if isinstance(op, graph.IntegerConvOp) or op.residual is None:
         return []
     value, shape = conversion.value(op.residual), kernel.tensor_type(launch.out).get_shape()
     if shape != shape_of(op.residual):
@@ -167,7 +191,7 @@ def _residual(
     return [Operand(launch.use(value, "residual"), space.identity())]
 
 
-def _padding(op: graph.ConvOp | graph.IntegerConvOp) -> int:
+def _padding(op: Convolution) -> int:
     """What a convolution reads outside of its input."""
     return op.padding if isinstance(op, graph.IntegerConvOp) else 0
 

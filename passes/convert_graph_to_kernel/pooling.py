@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -18,9 +19,11 @@ from mlopt.passes.convert_graph_to_kernel.reduction import Combine, add, maximum
 from mlopt.passes.convert_graph_to_kernel.scalars import Number, Scalars, accumulator, lowest
 from mlopt.passes.convert_graph_to_kernel.windows import padded_read, spatial_names, window_axes
 
+_AveragePool: TypeAlias = graph.AveragePoolOp | graph.ChannelsLastAveragePoolOp
 
-@converts(graph.MaxPoolOp)
-def _max_pool(op: graph.MaxPoolOp, conversion: Conversion) -> None:
+
+@converts(graph.MaxPoolOp, graph.ChannelsLastMaxPoolOp)
+def _max_pool(op: graph.MaxPoolOp | graph.ChannelsLastMaxPoolOp, conversion: Conversion) -> None:
     launch = conversion.launch(op)
     result = _pooled(op, launch, launch.out, lowest(element_of(op.input)), maximum)
     conversion.finish(op, launch, result)
@@ -93,8 +96,8 @@ def _column_major(sizes: Sequence[int]) -> list[int]:
     return [prod(sizes[:axis]) for axis in range(len(sizes))]
 
 
-@converts(graph.AveragePoolOp)
-def _average_pool(op: graph.AveragePoolOp, conversion: Conversion) -> None:
+@converts(graph.AveragePoolOp, graph.ChannelsLastAveragePoolOp)
+def _average_pool(op: _AveragePool, conversion: Conversion) -> None:
     """The sum, divided by how many elements count: a number, times a small constant per axis where that varies."""
     element = element_of(op.input)
     work = accumulator(element)
@@ -128,10 +131,22 @@ def _average_pool(op: graph.AveragePoolOp, conversion: Conversion) -> None:
 
 
 def _output_space(op: graph.PoolOp) -> Space:
-    batch, channels, *positions = shape_of(op.result)
-    return Space(
-        {"n": batch, "c": channels, **dict(zip(spatial_names("o", len(positions)), positions, strict=True))}
-    )
+    channels, positions = _channels(op), op.positions
+    output = dict(zip(spatial_names("o", len(positions)), positions, strict=True))
+    batch = shape_of(op.result)[0]
+    if isinstance(op, graph.ChannelsLastPoolOp):
+        return Space({"n": batch, **output, "c": channels})
+    return Space({"n": batch, "c": channels, **output})
+
+
+def _spatial(op: graph.PoolOp) -> Sequence[int]:
+    """The spatial sizes of the input."""
+    shape = shape_of(op.input)
+    return shape[1:-1] if isinstance(op, graph.ChannelsLastPoolOp) else shape[2:]
+
+
+def _channels(op: graph.PoolOp) -> int:
+    return shape_of(op.result)[-1 if isinstance(op, graph.ChannelsLastPoolOp) else 1]
 
 
 def _pooled(op: graph.PoolOp, launch: Launch, dest: SSAValue, init: Number, combine: Combine) -> SSAValue:
@@ -140,7 +155,9 @@ def _pooled(op: graph.PoolOp, launch: Launch, dest: SSAValue, init: Number, comb
     window = op.window
     kernel = dict(zip(spatial_names("k", len(window.kernel)), window.kernel, strict=True))
     space = Space({**outer.bounds, **kernel})
-    read = padded_read(space, launch.use(op.input, "input"), ["n", "c", *window_axes(space, window)], init)
+    axes = window_axes(space, window)
+    place = ["n", *axes, "c"] if isinstance(op, graph.ChannelsLastPoolOp) else ["n", "c", *axes]
+    read = padded_read(space, launch.use(op.input, "input"), place, init)
     work = tensor_type(dest).element_type
 
     def body(s: Scalars, element: SSAValue, so_far: SSAValue) -> SSAValue:
@@ -149,11 +166,11 @@ def _pooled(op: graph.PoolOp, launch: Launch, dest: SSAValue, init: Number, comb
     return launch.reduce(space, [read], Operand(launch.filled(init, dest), space.access(*outer.names)), body)
 
 
-def _counts(op: graph.AveragePoolOp) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def _counts(op: _AveragePool) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """For each spatial axis: how many elements count under the window at each of its positions."""
     window, padding_counts = op.window, op.count_include_pad is not None
     counts: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
-    for axis, (size, positions) in enumerate(zip(shape_of(op.input)[2:], op.positions, strict=True)):
+    for axis, (size, positions) in enumerate(zip(_spatial(op), op.positions, strict=True)):
         low, high = (window.low[axis], window.high[axis]) if padding_counts else (0, 0)
         first = np.arange(positions)[:, None] * window.strides[axis] - window.low[axis]
         read = first + np.arange(window.kernel[axis]) * window.dilations[axis]

@@ -38,7 +38,7 @@ def activated(activation: graph.ActivationAttr | None, y: Array, op: graph.Graph
 
 
 @evaluates(graph.ConvOp)
-def conv(op: graph.ConvOp, x: Array, weight: Array, *addends: Array) -> Array:
+def conv(op: graph.ConvOp | graph.ChannelsLastConvOp, x: Array, weight: Array, *addends: Array) -> Array:
     bias, residual = (addends[:1], addends[1:]) if op.bias is not None else ((), addends)
     wide, w, *b = widen(op, x, weight, *bias)
     y = grouped_convolution(wide, w, b, op.window, op.groups).astype(x.dtype, copy=False)
@@ -63,7 +63,7 @@ def grouped_convolution(
 
 
 @evaluates(graph.MaxPoolOp)
-def max_pool(op: graph.MaxPoolOp, x: Array) -> Array:
+def max_pool(op: graph.MaxPoolOp | graph.ChannelsLastMaxPoolOp, x: Array) -> Array:
     (wide,) = widen(op, x)
     windows = windows_of(wide, op.window, op.positions, lowest(op, x.dtype))
     return np.max(windows, axis=_kernel_axes(x)).astype(x.dtype, copy=False)
@@ -83,7 +83,7 @@ def max_pool_with_indices(op: graph.MaxPoolWithIndicesOp, x: Array) -> tuple[Arr
 
 
 @evaluates(graph.AveragePoolOp)
-def average_pool(op: graph.AveragePoolOp, x: Array) -> Array:
+def average_pool(op: graph.AveragePoolOp | graph.ChannelsLastAveragePoolOp, x: Array) -> Array:
     (wide,) = widen(op, x)
     window = op.window
     total = np.sum(windows_of(wide, window, op.positions, 0), axis=_kernel_axes(x))

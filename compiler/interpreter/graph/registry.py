@@ -17,7 +17,20 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Evaluation: TypeAlias = Callable[..., "Array | tuple[Array, ...]"]
 _EvaluationT = TypeVar("_EvaluationT", bound=Evaluation)
 
-RARE_FAMILIES = ("along_axis", "attention", "bounded", "integer_products", "quantization", "recurrent", "resize", "rotary", "sampling", "scatter", "transposed")
+RARE_FAMILIES = (
+    "along_axis",
+    "attention",
+    "bounded",
+    "channels_last",
+    "integer_products",
+    "quantization",
+    "recurrent",
+    "resize",
+    "rotary",
+    "sampling",
+    "scatter",
+    "transposed",
+)
 """The modules of operations that few models have."""
 
 EVALUATIONS: dict[type[Operation], Evaluation] = TableOnDemand(
