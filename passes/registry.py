@@ -30,6 +30,7 @@ PASSES: dict[str, str] = {
     "approximate-gelu": "mlopt.passes.graph.approximate_gelu:ApproximateGeluPass",
     "fuse-quantized": "mlopt.passes.graph.fuse_quantized:FuseQuantizedPass",
     "quantize": "mlopt.passes.graph.quantize:QuantizePass",
+    "split-parallel": "mlopt.passes.graph.split_parallel:SplitParallelPass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",
     "tile-contractions": "mlopt.passes.kernel.tile_contractions:TileContractionsPass",

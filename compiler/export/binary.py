@@ -1,4 +1,4 @@
-"""Binary elementwise operations: arithmetic, logic, shifts and comparisons."""
+"""Binary elementwise operations, and sums of any number: arithmetic, logic, shifts and comparisons."""
 
 from __future__ import annotations
 
@@ -26,6 +26,22 @@ exports_plainly(
         graph.SubOp: "Sub",
     }
 )
+
+
+@exports(graph.AllReduceOp)
+def all_reduce(builder: Builder, op: graph.AllReduceOp) -> None:
+    """ONNX Sum is for floats only: integers are added one after the other."""
+    first, *others = op.inputs
+    if is_float(element_of(first)):
+        builder.node(op, "Sum")
+        return
+    if not others:
+        builder.node(op, "Identity")
+        return
+    total: SSAValue | Value = first
+    for partial in others[:-1]:
+        total = builder.part("Add", [total, partial])
+    builder.node(op, "Add", [total, others[-1]])
 
 
 @exports(graph.AndOp, graph.OrOp, graph.XorOp)

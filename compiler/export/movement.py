@@ -29,8 +29,8 @@ def transpose(builder: Builder, op: graph.TransposeOp) -> None:
         builder.node(op, "Transpose", attributes={"perm": op.permutation})
 
 
-@exports(graph.ConcatOp)
-def concat(builder: Builder, op: graph.ConcatOp) -> None:
+@exports(graph.ConcatOp, graph.AllGatherOp)
+def concat(builder: Builder, op: graph.ConcatOp | graph.AllGatherOp) -> None:
     builder.node(op, "Concat", attributes={"axis": op.axis.value.data})
 
 

@@ -2,7 +2,7 @@
 
 xDSL's own driver has no limit, prints the whole module when a pattern raises, and leaves new operations without a
 location. This one gives each operation that a pattern inserts, and that has no location, the location of what the
-pattern replaced.
+pattern replaced, and the way of a split model (`ways.py`) that it is for.
 
 Patterns are looked up by the kind of the operation: one is only tried on what it can match (`root_kinds`), so that a
 pattern costs nothing where nothing like it stands.
@@ -37,6 +37,7 @@ from mlopt.ir.locations import fuse_locations, place_of, place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.ir.rewrite_limit import current_limit
 from mlopt.ir.rewrite_scope import current_scope, is_enabled
+from mlopt.ir.ways import set_way, way_of
 
 FOLD = "fold"
 ERASE_DEAD = "erase-dead"
@@ -328,6 +329,7 @@ class _Driver:
             raise PassFailure(str(error), place=place_of_op(op)) from error
         finally:
             _locate(self.match)
+            _keep_way(self.match)
             self.match = None
             if self.scope is not None:
                 self.scope.current = None
@@ -391,3 +393,11 @@ def _locate(match: _Match) -> None:
         location = fuse_locations([match.op.location, *(erased.location for erased in match.erased)])
         for op in new:
             op.location = location
+
+
+def _keep_way(match: _Match) -> None:
+    """Let the way of a split model that the matched operation is for compute what a pattern inserted for it."""
+    way = way_of(match.op)
+    if way is not None:
+        for inserted in match.inserted:
+            set_way(inserted, way)

@@ -42,6 +42,7 @@ from mlopt.dialects.graph.channels_last import (
     ChannelsLastMaxPoolOp,
     ChannelsLastPoolOp,
 )
+from mlopt.dialects.graph.collective import AllGatherOp, AllReduceOp
 from mlopt.dialects.graph.constant import (
     ConstantOp,
     RangeOp,
@@ -166,6 +167,8 @@ __all__ = [
     "AcoshOp",
     "ActivationAttr",
     "AddOp",
+    "AllGatherOp",
+    "AllReduceOp",
     "AndOp",
     "ArgMaxOp",
     "AsinOp",
@@ -179,13 +182,13 @@ __all__ = [
     "BitcastOp",
     "CastOp",
     "CeilOp",
-    "ClipOp",
-    "Col2ImOp",
-    "ComparisonOp",
     "ChannelsLastAveragePoolOp",
     "ChannelsLastConvOp",
     "ChannelsLastMaxPoolOp",
     "ChannelsLastPoolOp",
+    "ClipOp",
+    "Col2ImOp",
+    "ComparisonOp",
     "ConcatOp",
     "ConstantOp",
     "ConvOp",

@@ -139,18 +139,23 @@ class ConcatOp(InferredOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
         if not operands:
             raise VerifyException("expected at least one operand, found none")
-        first = operands[0]
-        axis = get_int(properties, "axis")
-        require_axis(axis, len(first.get_shape()))
-        size = 0
-        for index, operand in enumerate(operands):
-            require_same_elements(first, operand, f"operand {index}")
-            if _without(operand.get_shape(), axis) != _without(first.get_shape(), axis):
-                raise VerifyException(
-                    f"expected operand {index} to be like {first} but for axis {axis}, found {operand}"
-                )
-            size += operand.get_shape()[axis]
-        return (with_shape(first, _with(first.get_shape(), axis, size)),)
+        return (joined_along(operands, properties),)
+
+
+def joined_along(operands: Sequence[Tensor], properties: Properties) -> Tensor:
+    """The type of one or more operands one after the other along the property `axis`; raises if they don't fit."""
+    first = operands[0]
+    axis = get_int(properties, "axis")
+    require_axis(axis, len(first.get_shape()))
+    size = 0
+    for index, operand in enumerate(operands):
+        require_same_elements(first, operand, f"operand {index}")
+        if _without(operand.get_shape(), axis) != _without(first.get_shape(), axis):
+            raise VerifyException(
+                f"expected operand {index} to be like {first} but for axis {axis}, found {operand}"
+            )
+        size += operand.get_shape()[axis]
+    return with_shape(first, _with(first.get_shape(), axis, size))
 
 
 @irdl_op_definition

@@ -5,7 +5,8 @@ Formulas of several steps are computed in f32 for f16 and bf16 and rounded once,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from math import pi, sqrt
 from typing import TypeAlias, TypeVar
 
@@ -79,12 +80,18 @@ def elementwise(*classes: type[_Op]) -> Callable[[Formula], Formula]:
 
 
 def _operand_names(op: GraphOp) -> dict[SSAValue, str]:
-    """What the op's definition calls each operand; the first name for one that stands twice."""
+    """What the op's definition calls each operand, numbered where there may be any number of them.
+
+    The first name for one that stands twice.
+    """
     names: dict[SSAValue, str] = {}
     for name, _ in op.get_irdl_definition().operands:
-        value: SSAValue | None = getattr(op, name)
-        if value is not None:
+        value: SSAValue | Sequence[SSAValue] | None = getattr(op, name)
+        if isinstance(value, SSAValue):
             names.setdefault(value, name)
+        else:
+            for index, one in enumerate(value or ()):
+                names.setdefault(one, f"{name}{index}")
     return names
 
 
@@ -275,6 +282,11 @@ for _op_class, _method in {
         return method(s, a, b)
 
     elementwise(_op_class)(_binary)
+
+
+@elementwise(graph.AllReduceOp)
+def _all_reduce(s: Scalars, op: graph.AllReduceOp, *partials: SSAValue) -> SSAValue:
+    return reduce(s.add, partials)
 
 
 @elementwise(graph.AndOp)

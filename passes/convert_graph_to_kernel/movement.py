@@ -70,8 +70,8 @@ def _pad(op: graph.PadOp, conversion: Conversion) -> None:
     convert_movement(op, conversion, space, axes, kernel.NO_PAD if crops_only else pad)
 
 
-@converts(graph.ConcatOp)
-def _concat(op: graph.ConcatOp, conversion: Conversion) -> None:
+@converts(graph.ConcatOp, graph.AllGatherOp)
+def _concat(op: graph.ConcatOp | graph.AllGatherOp, conversion: Conversion) -> None:
     launch = conversion.launch(op)
     whole, axis = launch.out, op.axis.value.data
     sizes = [shape_of(value)[axis] for value in op.inputs]

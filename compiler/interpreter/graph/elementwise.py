@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 
 import ml_dtypes
 import numpy as np
@@ -107,6 +108,11 @@ def gelu(op: graph.GeluOp, x: Array) -> Array:
     else:
         inner = erf(wide / math.sqrt(2))
     return (0.5 * wide * (1 + inner)).astype(x.dtype)
+
+
+@evaluates(graph.AllReduceOp)
+def all_reduce(op: graph.AllReduceOp, *partials: Array) -> Array:
+    return reduce(np.add, partials)
 
 
 @evaluates(graph.LeakyReluOp)

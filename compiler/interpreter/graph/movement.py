@@ -23,8 +23,8 @@ def transpose(op: graph.TransposeOp, x: Array) -> Array:
     return np.transpose(x, op.permutation)
 
 
-@evaluates(graph.ConcatOp)
-def concat(op: graph.ConcatOp, *xs: Array) -> Array:
+@evaluates(graph.ConcatOp, graph.AllGatherOp)
+def concat(op: graph.ConcatOp | graph.AllGatherOp, *xs: Array) -> Array:
     return np.concatenate(xs, axis=op.axis.value.data)
 
 
