@@ -88,8 +88,10 @@ def epilogue(
     """What is done with sums of products, in one map; `total` itself if that is nothing.
 
     The bias is added to the sum, which is then rounded to the type of the destination if that is narrower; addends and
-    activation follow in that type.
+    activation follow in that type. The launch is named after the activation too: `linear_relu`.
     """
+    if activation is not None:
+        launch.name += f"_{activation.kind.data}"
     result = kernel.tensor_type(launch.out)
     rounds = kernel.tensor_type(total).element_type != result.element_type
     applied = None if activation is None else activation.operation(result)

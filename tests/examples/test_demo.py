@@ -95,8 +95,8 @@ def test_a_line_for_every_fusion(run: Callable[..., Done]) -> None:
     lines = run().out.splitlines()
     start = lines.index("8 fusions:")
     names = [line.split()[0] for line in lines[start + 1 : start + 9]]
-    assert sorted(names) == ["matmul_add"] * 4 + ["matmul_add_relu"] * 4
-    assert lines[start + 1] == "  matmul_add_relu  vision: fc1/MatMul + fc1/Add + relu/Relu"
+    assert sorted(names) == ["linear"] * 4 + ["linear_relu"] * 4
+    assert lines[start + 1] == "  linear_relu  vision: relu/Relu + fc1/Add + fc1/MatMul"
     assert lines[start + 9] == ""
 
 
