@@ -1,8 +1,8 @@
 """Buffers with lifetimes, the lower bound of every plan, and the check that a plan is sound.
 
 Time is half-open: a buffer lives in `lower <= t < upper`, so one that ends at `t` and one that starts at `t` may share
-bytes. Sizes are bytes, as Python integers without a limit. A buffer takes its size rounded up to its alignment: the
-lower bound and the heights of plans all speak of these rounded sizes.
+bytes. Sizes are bytes, as Python integers without a limit. A buffer takes its size rounded up to its alignment, unless
+it is fixed: the lower bound and the heights of plans all speak of these rounded sizes.
 
 A buffer may have gaps, times between its first and its last moment at which its contents don't matter: others may have
 its bytes then. And it may be fixed: at an offset that somebody else has chosen.
@@ -69,8 +69,8 @@ class Buffer:
 
     @property
     def footprint(self) -> int:
-        """The bytes it takes in an arena: its size rounded up to its alignment."""
-        return align_up(self.size, self.alignment)
+        """The bytes it takes in an arena: its size rounded up to its alignment; of a fixed one, its size."""
+        return align_up(self.size, self.alignment) if self.fixed is None else self.size
 
     @property
     def runs(self) -> list[tuple[int, int]]:

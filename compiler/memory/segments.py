@@ -87,9 +87,9 @@ class _Segment:
 def confined(buffer: Buffer, offset: int, lower: float, upper: float) -> Buffer:
     """A buffer fixed where it is, as far as it is seen from a stretch of time."""
     if buffer.gaps:
-        return replace(buffer, fixed=offset)
+        return replace(buffer, size=buffer.footprint, fixed=offset)
     begin, end = max(buffer.lower, lower), min(buffer.upper, upper)
-    return replace(buffer, fixed=offset, lower=int(begin), upper=int(end))
+    return replace(buffer, size=buffer.footprint, fixed=offset, lower=int(begin), upper=int(end))
 
 
 def _cuts(buffers: Sequence[Buffer], longest: int) -> list[float]:

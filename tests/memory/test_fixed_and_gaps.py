@@ -82,6 +82,13 @@ def test_a_fixed_buffer_stays_and_bounds_the_height() -> None:
     assert max_live(buffers[:1]) == 10
 
 
+def test_a_fixed_buffer_takes_its_size_alone() -> None:
+    """By hand: two that are fixed side by side leave no gap that rounding would need; no plan has more than 8 bytes."""
+    buffers = [Buffer("a", 0, 2, 4, 4, 0), Buffer("b", 0, 2, 1, 4, 4), Buffer("c", 0, 2, 3, 1)]
+    result = search(buffers, choice="python")
+    assert (result.plan.height, result.bound, result.plan.offsets["c"]) == (8, 8, 5)
+
+
 def test_fixed_buffers_that_overlap_are_named() -> None:
     with pytest.raises(PlanError, match=r"'a'.*'b'.*overlap"):
         plan([Buffer("a", 0, 5, 4, 1, 0), Buffer("b", 4, 9, 4, 1, 3)])
