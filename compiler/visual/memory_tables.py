@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -14,38 +14,83 @@ from mlopt.memory import GAP
 from mlopt.visual.planned import MemoryPlan, PlannedBuffer
 
 _TOTALS = (
-    ("weights", "weights_bytes"),
-    ("inputs and outputs", "io_bytes"),
-    ("tensors as imported, no reuse", "imported_no_reuse_bytes"),
-    ("tensors as imported, most live at once", "imported_max_live_bytes"),
-    ("tensors as planned, no reuse", "no_reuse_bytes"),
-    ("tensors as planned, most live at once", "max_live_bytes"),
-    ("workspaces, on top of that", "workspace_bytes"),
+    (("weights", "weights_bytes"), ("inputs and outputs", "io_bytes")),
+    (
+        ("activations as imported, no reuse", "imported_no_reuse_bytes"),
+        ("activations as imported, most live at once", "imported_max_live_bytes"),
+    ),
+    (
+        ("activations, no reuse", "no_reuse_bytes"),
+        ("activations, most live at once", "max_live_bytes"),
+        ("workspaces, on top of that", "workspace_bytes"),
+    ),
 )
-"""What the `memory` section of the report is called here."""
+"""What the `memory` section of the report is called here, in groups."""
 
 
-def totals_table(memory: dict[str, Any], plan: MemoryPlan) -> Table:
-    """The figures of the report's `memory` section, and how the arena compares with its lower bound."""
+def totals_table(memory: Mapping[str, Any], plan: MemoryPlan) -> Table:
+    """The figures of the report's `memory` section, and how the arena compares with its lower bound.
+
+    Of a plan that comes from no model, `memory` has the status only.
+    """
     table = _table("memory", ("bytes", "right"))
-    for title, key in _TOTALS:
-        if memory.get(key) is not None:
-            table.add_row(title, f"{memory[key]:,}")
-    fragmentation = plan.arena_bytes - plan.peak_bytes
-    table.add_section()
-    table.add_row("lower bound: most live at once", f"{plan.peak_bytes:,}")
-    table.add_row("arena", f"{plan.arena_bytes:,}", style="bold")
-    share = fragmentation / plan.peak_bytes if plan.peak_bytes else 0.0
-    table.add_row(f"fragmentation ({share:.1%})", f"{fragmentation:,}")
-    status = str(memory["status"])
-    table.add_row("status", f"{status} (not proved optimal)" if status == GAP else status)
+    for group in _TOTALS:
+        for title, key in group:
+            if memory.get(key) is not None:
+                table.add_row(title, f"{memory[key]:,}")
+        table.add_section()
+    for title, text in _figures(plan, str(memory["status"])):
+        table.add_row(title, text, style="bold" if title == "arena" else None)
     return table
 
 
+def _figures(plan: MemoryPlan, status: str) -> list[tuple[str, str]]:
+    """What every plan has, wherever it comes from."""
+    fragmentation = plan.arena_bytes - plan.peak_bytes
+    share = fragmentation / plan.peak_bytes if plan.peak_bytes else 0.0
+    return [
+        ("all buffers, no reuse", f"{plan.no_reuse_bytes:,}"),
+        ("lower bound: most live at once", f"{plan.peak_bytes:,}"),
+        ("arena", f"{plan.arena_bytes:,}"),
+        (f"fragmentation ({share:.1%})", f"{fragmentation:,}"),
+        ("status", f"{status} (not proved optimal)" if status == GAP else status),
+    ]
+
+
+def comparison_table(plans: Sequence[tuple[str, MemoryPlan]]) -> Table:
+    """Two plans side by side, and by how much the second one differs."""
+    (first_title, first), (second_title, second) = plans
+    titles = [one_line(title) for title in (first_title, second_title.removeprefix(f"{first_title}: "))]
+    table = _table("compared", *((escape(title), "right") for title in titles), ("change", "right"))
+    for title, figure in _COMPARED:
+        old, new = figure(first), figure(second)
+        change = "" if new == old else f"{new / old - 1:+.1%}" if old else "new"
+        table.add_row(title, f"{old:,}", f"{new:,}", change, style="bold" if title == "arena" else None)
+    return table
+
+
+_COMPARED: tuple[tuple[str, Callable[[MemoryPlan], int]], ...] = (
+    ("buffers (number)", lambda plan: len(plan.buffers)),
+    ("activations, no reuse", lambda plan: _no_reuse(plan, workspaces=False)),
+    ("workspaces, no reuse", lambda plan: _no_reuse(plan, workspaces=True)),
+    ("lower bound: most live at once", lambda plan: plan.peak_bytes),
+    ("arena", lambda plan: plan.arena_bytes),
+    ("fragmentation", lambda plan: plan.arena_bytes - plan.peak_bytes),
+)
+
+
+def _no_reuse(plan: MemoryPlan, *, workspaces: bool) -> int:
+    return sum(planned.buffer.footprint for planned in plan.buffers if planned.is_workspace == workspaces)
+
+
 def peak_table(plan: MemoryPlan) -> Table:
-    """What is live at the moment of the peak, largest first."""
+    """What is live at the moment of the peak, largest first, and what runs then."""
     live = sorted(plan.live_at(plan.peak_moment), key=lambda planned: -planned.buffer.footprint)
     table = _table("live at the peak", ("bytes", "right"), ("type", "left"), ("from node", "left"))
+    if live:
+        maker = f", while {escape(one_line(plan.peak_maker))} runs" if plan.peak_maker else ""
+        table.caption = f"{plan.live_bytes(plan.peak_moment):,} bytes at moment {plan.peak_moment}{maker}"
+        table.caption_justify = "left"
     for planned in live:
         cells = (_name(planned), f"{planned.buffer.footprint:,}", _type(planned), _node(planned))
         table.add_row(*cells)

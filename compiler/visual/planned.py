@@ -1,17 +1,23 @@
-"""The memory plan of a compiled module in the words of the model: every buffer with its name and its ONNX nodes."""
+"""A memory plan as it is shown: every buffer with its name and, where it comes from a model, its ONNX nodes."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from mlopt.compilation import main_function
-from mlopt.diagnostics import VerifyFailure
+from mlopt.diagnostics import InputError, Place, VerifyFailure
 from mlopt.ir.locations import node_names, place_of_op
-from mlopt.memory import Buffer, max_live
+from mlopt.memory import Buffer, check_plan, max_live
+from mlopt.memory.csv_format import BufferTable, read_buffers
 from mlopt.passes.memref.verify_plan import base_argument, byte_size, placed_buffers
 
 
@@ -44,21 +50,60 @@ class MemoryPlan:
     buffers: tuple[PlannedBuffer, ...]
     arena_bytes: int
 
-    @property
+    @cached_property
     def peak_bytes(self) -> int:
-        """The most bytes that live at one moment, alignment included: the lower bound of the arena."""
+        """The lower bound of the arena: the most bytes that live at once, with alignment and fixed buffers."""
         return max_live(planned.buffer for planned in self.buffers)
 
-    @property
+    @cached_property
+    def profile(self) -> Sequence[tuple[int, int]]:
+        """How many bytes live: (moment, bytes from then on), in order, from the first moment to 0 at the end."""
+        changes: dict[int, int] = {}
+        for planned in self.buffers:
+            for lower, upper in planned.buffer.runs:
+                changes[lower] = changes.get(lower, 0) + planned.buffer.footprint
+                changes[upper] = changes.get(upper, 0) - planned.buffer.footprint
+        live = 0
+        steps: list[tuple[int, int]] = []
+        for moment in sorted(changes):
+            live += changes[moment]
+            steps.append((moment, live))
+        return steps
+
+    @cached_property
     def peak_moment(self) -> int:
-        """The first moment at which so many bytes live; 0 for no buffers."""
-        starts = sorted({planned.buffer.lower for planned in self.buffers})
-        peak = self.peak_bytes
-        return next((now for now in starts if sum(p.buffer.footprint for p in self.live_at(now)) == peak), 0)
+        """The first moment at which the most bytes live; 0 for no buffers."""
+        moment, _ = max(self.profile, key=lambda step: (step[1], -step[0]), default=(0, 0))
+        return moment
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first moment, and the one after the last."""
+        return (self.profile[0][0], self.profile[-1][0]) if self.profile else (0, 1)
+
+    @property
+    def no_reuse_bytes(self) -> int:
+        """The bytes of all buffers, each in a space of its own."""
+        return sum(planned.buffer.footprint for planned in self.buffers)
+
+    @property
+    def peak_maker(self) -> str:
+        """The node that runs at the peak, if it is known: it makes what begins to live there."""
+        new = (p.maker for p in self.live_at(self.peak_moment) if p.buffer.lower == self.peak_moment)
+        return next((maker for maker in new if maker), "")
+
+    def live_bytes(self, moment: int) -> int:
+        """How many bytes live at a moment."""
+        step = bisect_right(self.profile, moment, key=lambda step: step[0]) - 1
+        return self.profile[step][1] if step >= 0 else 0
 
     def live_at(self, moment: int) -> list[PlannedBuffer]:
         """The buffers that live at a moment, in program order."""
-        return [p for p in self.buffers if p.buffer.lower <= moment < p.buffer.upper]
+        return [
+            planned
+            for planned in self.buffers
+            if any(lower <= moment < upper for lower, upper in planned.buffer.runs)
+        ]
 
 
 def memory_plan(module: ModuleOp, alignment: int = 64) -> MemoryPlan:
@@ -85,6 +130,36 @@ def memory_plan(module: ModuleOp, alignment: int = 64) -> MemoryPlan:
             )
         )
     return MemoryPlan(tuple(buffers), byte_size(arena))
+
+
+def plan_of_file(path: Path) -> MemoryPlan:
+    """Read a plan from a CSV file with offsets, as `mlopt plan` and MiniMalloc write it.
+
+    `InputError` for a file that is no such plan, `PlanError` for buffers that overlap.
+    """
+    table = read_buffers(path)
+    offsets = dict(zip((buffer.id for buffer in table.buffers), _offsets(path, table), strict=True))
+    arena_bytes = max((offsets[buffer.id] + buffer.footprint for buffer in table.buffers), default=0)
+    check_plan(table.buffers, offsets, arena_bytes)
+    planned = [
+        PlannedBuffer(buffer, offsets[buffer.id], f"{buffer.size} bytes", False, ())
+        for buffer in table.buffers
+    ]
+    return MemoryPlan(tuple(planned), arena_bytes)
+
+
+def _offsets(path: Path, table: BufferTable) -> list[int]:
+    place = Place(str(path))
+    if "offset" not in table.columns:
+        raise InputError(
+            f"expected a plan with a column 'offset', as 'mlopt plan -o' writes it, found {', '.join(table.columns)}",
+            place=place,
+        )
+    fields = [row[table.columns.index("offset")] for row in table.rows]
+    wrong = next((field for field in fields if not re.fullmatch(r"[0-9]{1,100}", field)), None)
+    if wrong is not None:
+        raise InputError(f"expected a whole number as offset, found '{wrong[:100]}'", place=place)
+    return [int(field) for field in fields]
 
 
 def _printed_names(function: FuncOp) -> dict[SSAValue, str]:

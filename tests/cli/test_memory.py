@@ -1,9 +1,10 @@
-"""`mlopt memory`: the figures of the report as a table, the buffers at the peak, CSV and SVG of the plan."""
+"""`mlopt memory`: the figures of the report as a table, the buffers at the peak, CSV, SVG and HTML of the plan."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def test_totals_are_those_of_the_report(mlopt: Command) -> None:
     assert rows["weights"] == f"{memory['weights_bytes']:,}"
     # x is 5 times 8 floats, y 5 times 3.
     assert rows["inputs and outputs"] == f"{4 * (BATCH * 8 + BATCH * 3):,}" == "220"
-    assert rows["tensors as planned, most live at once"] == f"{memory['max_live_bytes']:,}"
+    assert rows["activations, most live at once"] == f"{memory['max_live_bytes']:,}"
     assert rows["arena"] == f"{memory['arena_bytes']:,}"
     assert rows["status"] == memory["status"]
 
@@ -48,6 +49,7 @@ def test_the_peak_names_buffers_and_nodes(mlopt: Command) -> None:
     total = sum(int(line.split()[1].replace(",", "")) for line in live.splitlines() if "f32" in line)
     total += sum(int(line.split()[1].replace(",", "")) for line in live.splitlines() if "workspace" in line)
     assert f"{total:,}" == figures(done.out)["lower bound: most live at once"]
+    assert re.search(rf"{total:,} bytes at moment \d+, while fc2/Add runs", live)
 
 
 def test_csv_is_a_plan_that_the_planner_reads(mlopt: Command) -> None:
@@ -65,9 +67,10 @@ def test_svg_has_a_rectangle_with_a_title_for_each_buffer(mlopt: Command) -> Non
     root = ET.parse("p.svg").getroot()
     titles = [rect.findtext(f"{SVG}title") for rect in root.iter(f"{SVG}rect")]
     named = [title.partition(":")[0] for title in titles if title is not None]
+    assert all("bytes at" in title and "live in [" in title for title in titles if title is not None)
     ids = [row["id"] for row in csv.DictReader(Path("p.csv").read_text().splitlines())]
     assert named == ids
-    assert any(text.text == "peak" for text in root.iter(f"{SVG}text"))
+    assert any((text.text or "").startswith("peak: ") for text in root.iter(f"{SVG}text"))
 
 
 def test_rectangles_are_where_the_plan_says(mlopt: Command) -> None:
@@ -84,6 +87,102 @@ def test_rectangles_are_where_the_plan_says(mlopt: Command) -> None:
             across = min(x + width, other_x + other_width) - max(x, other_x)
             up = min(y + height, other_y + other_height) - max(y, other_y)
             assert same or across < 0.05 or up < 0.05
+
+
+def test_the_page_stands_alone_and_has_all_names(mlopt: Command) -> None:
+    """No address but the name of the SVG format; names that are too long for their rectangles are there, hidden."""
+    done = mlopt("memory", "m.onnx", "--dim", f"batch={BATCH}", "--html", "p.html", "--csv", "p.csv", "-q")
+    assert done.code == 0
+    page = Path("p.html").read_text()
+    assert set(re.findall(r"https?://[^\"]*", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<(link|img|iframe)|src=|@import|url\(", page)
+    names = re.findall(r'<text class="name[^>]*>([^<]*)</text>', page)
+    ids = [row["id"] for row in csv.DictReader(Path("p.csv").read_text().splitlines())]
+    assert sorted(names) == sorted(ids)
+    assert "m.onnx: live at the peak" in page
+
+
+def rows_of(done_out: str) -> dict[str, list[str]]:
+    """The rows of the table that compares."""
+    lines = done_out[done_out.index("\n compared") :].splitlines()
+    return {cells[0]: cells[1:] for line in lines if len(cells := re.split(r"  +", line.strip())) > 2}
+
+
+def test_two_strategies_are_compared(mlopt: Command) -> None:
+    """Without reuse the arena is the sum of all buffers; the lower bound is that of the order, and the same."""
+    plain = ("memory", "m.onnx", "--dim", f"batch={BATCH}", "--no-optimize")
+    done = mlopt(*plain, "--compare", "none", "--svg", "p.svg", "--html", "p.html")
+    assert done.code == 0
+    rows = rows_of(done.out)
+    assert rows["compared"] == ["m.onnx", "none", "change"]
+    assert rows["arena"][0] == figures(done.out.split("\n compared")[0])["arena"]
+    total = figures(done.out.split("\n compared")[0])["all buffers, no reuse"]
+    assert rows["arena"][1] == total != rows["arena"][0]
+    assert rows["lower bound: most live at once"][0] == rows["lower bound: most live at once"][1]
+    root = ET.parse("p.svg").getroot()
+    titles = [text.text for text in root.iter(f"{SVG}text") if text.get("class") == "title"]
+    assert titles == ["m.onnx", "m.onnx: none"]
+
+
+def test_two_plans_are_drawn_on_one_scale(mlopt: Command) -> None:
+    """A buffer is as high in one picture as in the other: all hidden layers have 5 x 24 floats (480, so 512 bytes)."""
+    plain = ("memory", "m.onnx", "--dim", f"batch={BATCH}", "--no-optimize")
+    assert mlopt(*plain, "--compare", "none", "--svg", "p.svg").code == 0
+    rects = [r for r in ET.parse("p.svg").getroot().iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
+    half = len(rects) // 2
+    for left, right in zip(rects[:half], rects[half:], strict=True):
+        assert (
+            left.findtext(f"{SVG}title", "").split(" at ")[0]
+            == right.findtext(f"{SVG}title", "").split(" at ")[0]
+        )
+        assert float(left.attrib["height"]) == pytest.approx(float(right.attrib["height"]), abs=0.02)
+        assert float(right.attrib["x"]) > float(left.attrib["x"]) + 500
+
+
+@pytest.mark.parametrize("other", ["O0", "options.json", "m.mlir", "p.csv", "canonicalize,convert"])
+def test_what_can_be_compared(mlopt: Command, other: str) -> None:
+    plain = ("memory", "m.onnx", "--dim", f"batch={BATCH}")
+    if other == "options.json":
+        Path(other).write_text('{"optimization": {"memory_reuse_strategy": "none"}}')
+    elif other == "m.mlir":
+        assert mlopt("compile", "m.onnx", "--dim", f"batch={BATCH}", "-o", other).code == 0
+    elif other == "p.csv":
+        assert mlopt(*plain, "--csv", other).code == 0
+    done = mlopt(*plain, "--compare", other)
+    if other == "canonicalize,convert":
+        assert done.code != 0
+        assert "convert" in done.err
+        return
+    assert done.code == 0
+    assert rows_of(done.out)["compared"][1] == other
+    if other in ("m.mlir", "p.csv"):
+        assert len(rows_of(done.out)["arena"]) == 2  # no change
+
+
+def test_a_plan_in_a_file_is_shown(mlopt: Command) -> None:
+    """The example of MiniMalloc: 12 bytes are enough, and at moment 3 so many live."""
+    Path("b.csv").write_text("id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n")
+    assert mlopt("plan", "b.csv", "-o", "p.csv").code == 0
+    done = mlopt("memory", "p.csv", "--svg", "p.svg", "--html", "p.html")
+    assert done.code == 0
+    rows = figures(done.out)
+    assert (rows["all buffers, no reuse"], rows["arena"], rows["fragmentation (0.0%)"]) == ("20", "12", "0")
+    assert rows["status"] == "optimal (max-live)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,lower,upper,size\na,0,1,4\n", "expected a plan with a column 'offset'"),
+        ("id,lower,upper,size,offset\na,0,1,4,x\n", "expected a whole number as offset, found 'x'"),
+        ("id,lower,upper,size,offset\na,0,2,4,0\nb,1,2,4,2\n", "buffers 'a' (bytes [0, 4), live in [0, 2))"),
+    ],
+)
+def test_a_file_that_is_no_plan(mlopt: Command, text: str, message: str) -> None:
+    Path("p.csv").write_text(text)
+    done = mlopt("memory", "p.csv")
+    assert done.code == 1
+    assert message in done.err
 
 
 def test_a_compiled_file_and_a_model_without_buffers(mlopt: Command) -> None:
@@ -108,3 +207,6 @@ def test_errors(mlopt: Command) -> None:
     done = mlopt("memory", "m.onnx", "--svg", "none/p.svg")
     assert done.code == 1
     assert "there is no folder 'none'" in done.err
+    done = mlopt("memory", "m.onnx", "--dim", f"batch={BATCH}", "--compare", "most")
+    assert done.code == 2
+    assert "--compare wants none, conservative, aggressive, O0" in done.err

@@ -1,9 +1,11 @@
-"""`mlopt memory`: the memory plan of a model as tables and as a picture."""
+"""`mlopt memory`: the memory plan of a model as tables and as a picture, and two plans compared."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlopt.cli.arguments import (
     Commands,
@@ -17,6 +19,22 @@ from mlopt.cli.arguments import (
     say,
 )
 from mlopt.cli.progress import progress
+from mlopt.diagnostics import UsageError
+
+if TYPE_CHECKING:
+    from mlopt.compilation import Compilation
+    from mlopt.options import CompileOptions
+    from mlopt.visual.planned import MemoryPlan
+
+COMPARISONS = """\
+--compare WITH takes another plan of the same model, or one of another file:
+  none, conservative, aggressive   another way of reusing memory
+  O0, O1, O2, O3                   another pipeline, or passes in MLIR's grammar
+  FILE.json, FILE.toml             other options, as --config takes them
+  FILE.onnx, FILE.mlir             another model
+  FILE.csv                         buffers with offsets, as 'mlopt plan' writes
+MODEL may be such a CSV file, too.
+"""
 
 
 def add_parser(commands: Commands) -> None:
@@ -26,15 +44,25 @@ def add_parser(commands: Commands) -> None:
         "memory",
         run,
         "show the memory plan of a model",
-        "mlopt memory model.onnx --dim batch=1 --svg plan.svg",
+        "mlopt memory model.onnx --dim batch=1 --svg plan.svg\n"
+        "  mlopt memory model.onnx --dim batch=1 --compare none --html plans.html",
     )
+    command.epilog = f"{COMPARISONS}\n{command.epilog}"
     command.add_argument("--inputs", type=Path, help="an .npz file of inputs, to take dimensions from")
     command.add_argument("--svg", type=Path, metavar="FILE", help="draw the plan into this SVG file")
+    command.add_argument(
+        "--html", type=Path, metavar="FILE", help="draw the plan into this HTML page, to be enlarged there"
+    )
     command.add_argument(
         "--csv",
         type=Path,
         metavar="FILE",
         help="write buffers and offsets, as 'mlopt plan' reads and writes them",
+    )
+    command.add_argument(
+        "--compare",
+        metavar="WITH",
+        help="compare with another plan, in the table and in the picture: see below",
     )
     add_pipeline_options(command)
     add_dump_option(command)
@@ -44,34 +72,110 @@ def run(arguments: argparse.Namespace) -> int:
     """`mlopt memory`."""
     from rich.console import Console
 
-    from mlopt.arrays import read_npz
-    from mlopt.compilation import load_model
     from mlopt.files import check_writable, write_text
     from mlopt.memory.csv_format import table_of, write_plan
-    from mlopt.report import build_report
+    from mlopt.visual.memory_page import memory_page
     from mlopt.visual.memory_picture import memory_picture
-    from mlopt.visual.memory_tables import buffers_table, peak_table, totals_table
-    from mlopt.visual.planned import memory_plan
+    from mlopt.visual.memory_tables import buffers_table, comparison_table, peak_table, totals_table
 
-    for path in (arguments.svg, arguments.csv, arguments.report):
+    for path in (arguments.svg, arguments.html, arguments.csv, arguments.report):
         if path is not None:
             check_writable(path)
-    inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
-    with progress(f"loading {arguments.model}"):
-        compilation = load_model(arguments.model, compile_options(arguments), inputs=inputs)
-    compilation = compile_with_progress(arguments, compilation, "memref")
-    plan = memory_plan(compilation.module)
+    shown = _shown(arguments)
+    plan = shown.plan
+    plans = [(shown.title, plan)]
+    if arguments.compare is not None:
+        other = _compared(arguments, arguments.compare)
+        plans = [(shown.title, plan), (other.title, other.plan)]
     console = Console(highlight=False)
-    console.print(totals_table(build_report(compilation)["memory"], plan))
+    console.print(totals_table(shown.figures(), plan))
     console.print(peak_table(plan))
+    if arguments.compare is not None:
+        console.print(comparison_table(plans))
     if arguments.verbose:
         console.print(buffers_table(plan.buffers))
     if arguments.csv is not None:
         table = table_of([planned.buffer for planned in plan.buffers])
         write_plan(arguments.csv, table, {planned.buffer.id: planned.offset for planned in plan.buffers})
         say(arguments, f"wrote {arguments.csv}")
-    if arguments.svg is not None:
-        write_text(arguments.svg, memory_picture(plan, f"{arguments.model}: memory plan"))
-        say(arguments, f"wrote {arguments.svg}")
-    finish(arguments, compilation, None, {})
-    return exit_code(compilation)
+    for path, draw in ((arguments.svg, memory_picture), (arguments.html, memory_page)):
+        if path is not None:
+            write_text(path, draw(plans))
+            say(arguments, f"wrote {path}")
+    if shown.compilation is None:
+        return 0
+    finish(arguments, shown.compilation, None, {})
+    return exit_code(shown.compilation)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A plan with its title, and the compilation that it comes from, if it comes from one."""
+
+    title: str
+    plan: MemoryPlan
+    compilation: Compilation | None = None
+
+    def figures(self) -> dict[str, object]:
+        """The `memory` section of the report; of a plan on its own the status."""
+        from mlopt.memory import GAP, OPTIMAL
+        from mlopt.report import build_report
+
+        if self.compilation is not None:
+            return build_report(self.compilation)["memory"]
+        return {"status": OPTIMAL if self.plan.arena_bytes == self.plan.peak_bytes else GAP}
+
+
+def _shown(arguments: argparse.Namespace) -> _Shown:
+    """The plan of MODEL."""
+    from mlopt.visual.planned import plan_of_file
+
+    model: Path = arguments.model
+    if model.suffix == ".csv":
+        if arguments.report is not None:
+            raise UsageError(f"--report is about a model, found the plan '{model}'")
+        return _Shown(model.name, plan_of_file(model))
+    return _compiled(arguments, compile_options(arguments), model, model.name)
+
+
+def _compared(arguments: argparse.Namespace, other: str) -> _Shown:
+    """The plan that MODEL's is compared with: other options, another model, or a file with a plan."""
+    from mlopt.options import load_config
+    from mlopt.passes.pipelines import MEMORY_STRATEGIES, OPTIMISATION_LEVELS, at_optimisation_level
+    from mlopt.passes.registry import PASSES
+    from mlopt.visual.planned import plan_of_file
+
+    model, path = arguments.model, Path(other)
+    if path.suffix == ".csv":
+        return _Shown(path.name, plan_of_file(path))
+    options = compile_options(arguments)
+    if path.suffix in (".onnx", ".mlir"):
+        dims = options.dims if path.suffix == ".onnx" else {}  # IR has no symbolic dimensions
+        return _compiled(arguments, replace(options, weights=None, dims=dims), path, path.name)
+    if model.suffix == ".csv":
+        raise UsageError(f"--compare wants another file for the plan '{model}', found '{other}'")
+    pipeline = options.pipeline
+    if path.suffix in (".json", ".toml"):
+        options = load_config(path, options)
+    elif other in MEMORY_STRATEGIES:
+        options = replace(options, pipeline=replace(pipeline, memory_reuse=other))
+    elif other in OPTIMISATION_LEVELS:
+        options = replace(options, pipeline=at_optimisation_level(other, pipeline), pipeline_text=None)
+    elif "(" in other or "," in other or other in PASSES:
+        options = replace(options, pipeline_text=other)
+    else:
+        names = ", ".join([*MEMORY_STRATEGIES, *OPTIMISATION_LEVELS])
+        raise UsageError(f"--compare wants {names}, passes or a file, found '{other}'")
+    return _compiled(arguments, options, model, f"{model.name}: {other}")
+
+
+def _compiled(arguments: argparse.Namespace, options: CompileOptions, model: Path, title: str) -> _Shown:
+    from mlopt.arrays import read_npz
+    from mlopt.compilation import load_model
+    from mlopt.visual.planned import memory_plan
+
+    inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
+    with progress(f"loading {model}"):
+        compilation = load_model(model, options, inputs=inputs)
+    compilation = compile_with_progress(arguments, compilation, "memref")
+    return _Shown(title, memory_plan(compilation.module), compilation)
