@@ -31,6 +31,7 @@ PASSES: dict[str, str] = {
     "fuse-quantized": "mlopt.passes.graph.fuse_quantized:FuseQuantizedPass",
     "quantize": "mlopt.passes.graph.quantize:QuantizePass",
     "split-parallel": "mlopt.passes.graph.split_parallel:SplitParallelPass",
+    "assign-layouts": "mlopt.passes.graph.assign_layouts:AssignLayoutsPass",
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",
     "tile-contractions": "mlopt.passes.kernel.tile_contractions:TileContractionsPass",

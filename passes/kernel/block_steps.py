@@ -1,0 +1,266 @@
+"""A block of the kernel level as steps and the memory that they use: the memory model that schedules are made with.
+
+- *Steps* are the ops that run: launches, run-time functions, control flow, loads. Constants, uninitialised tensors, views
+  and scalars cost nothing; they go where they are first needed.
+- *Values* are storages, alias classes of tensors: views, results and the destinations that they overwrite, what a loop
+  carries. A result whose destination is uninitialised begins one. Bytes are rounded up to the alignment.
+- *Nothing in the arena*: what the caller holds (arguments, results of `@main`), constants, what an enclosing region
+  holds. What overwrites one of these is a copy, a storage of its own.
+- *Workspaces*: the most bytes that what stands in an op takes, in its order. Scratch of the engine is not known here.
+- *Order*: a step runs after those whose results it uses; an update in place after what reads the old contents, and
+  before what uses the new ones; what has effects, or may stop the run, after all before it and before all after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from mlopt.dialects.kernel import ConstantOp, StructuredOp, YieldOp, tensor_type
+from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.effects import aliases_of, destinations, effects_of, is_buffer
+from mlopt.memory import align_up
+from mlopt.memory.steps import Step, StepGraph, Value, peak_of
+from mlopt.passes.kernel.launches import is_empty
+
+
+class BlockSteps:
+    """The steps of a block, in the order in which they stand there, as a `StepGraph`.
+
+    The last step is the terminator. It yields what the block's op takes over: no storage of this block, but for loops,
+    whose next iteration must find it.
+    """
+
+    def __init__(self, block: Block, alignment: int):
+        self._block = block
+        self._alignment = alignment
+        self.ops: list[Operation] = [op for op in block.ops if not _is_carried_along(op)]
+        self._position = {op: position for position, op in enumerate(self.ops)}
+        self._uses = {op: _values_used(op) for op in block.ops}
+        self._storages = _Storages(block)
+        self.graph = self._build()
+
+    def peak(self) -> int:
+        """The most bytes live at once, in the order in which the steps stand in the block."""
+        return peak_of(self.graph, range(len(self.ops)))
+
+    def reorder(self, order: Sequence[int]) -> None:
+        """Put the steps in this order, each behind what it alone needs of what goes along."""
+        last = self.ops[order[-1]]
+        placed: set[Operation] = set()
+        sequence: list[Operation] = []
+        for step in order:
+            pending = [self.ops[step]]
+            while pending:
+                op = pending[-1]
+                needed = [o for o in self._makers(op) if o not in self._position and o not in placed]
+                if needed:
+                    pending += reversed(needed)
+                    continue
+                pending.pop()
+                if op not in placed:
+                    placed.add(op)
+                    sequence.append(op)
+        unused = [op for op in self._block.ops if op not in placed]
+        for op in (*unused, *sequence[:-1]):
+            op.detach()
+            self._block.insert_op_before(op, last)
+
+    def _makers(self, op: Operation) -> Iterator[Operation]:
+        """The ops of the block that define what `op`, or what stands in it, uses."""
+        for value in self._uses[op]:
+            if isinstance(value.owner, Operation) and value.owner.parent is self._block:
+                yield value.owner
+
+    def _build(self) -> StepGraph:
+        after = self._after_makers()
+        self._keep_updates_in_order(after)
+        self._keep_effects_in_order(after)
+        after[-1].update(range(len(self.ops) - 1))
+        steps = (
+            Step(tuple(sorted(before)), self._workspace(op))
+            for op, before in zip(self.ops, after, strict=True)
+        )
+        values = (
+            Value(align_up(self._storages.size(storage), self._alignment), tuple(users))
+            for storage, users in self._users().items()
+            if not self._storages.is_elsewhere(storage)
+        )
+        return StepGraph(tuple(steps), tuple(values))
+
+    def _after_makers(self) -> list[set[int]]:
+        """Of each step those that make what it uses, looked for through what goes along."""
+        found: dict[Operation, set[int]] = {}
+        after: list[set[int]] = []
+        for op in self._block.ops:
+            makers: set[int] = set()
+            for maker in self._makers(op):
+                position = self._position.get(maker)
+                makers.update(found[maker] if position is None else (position,))
+            if op in self._position:
+                after.append(makers)
+            else:
+                found[op] = makers
+        return after
+
+    def _users(self) -> dict[SSAValue, list[int]]:
+        """The steps that use or make each storage, in order."""
+        users: dict[SSAValue, list[int]] = {}
+        for position, op in enumerate(self.ops):
+            tensors = _tensors((*self._uses[op], *op.results))
+            for storage in dict.fromkeys(self._storages.of(value) for value in tensors if not is_empty(value)):
+                users.setdefault(storage, []).append(position)
+        return users
+
+    def _keep_updates_in_order(self, after: list[set[int]]) -> None:
+        """An update in place stays behind all earlier users of the storage, and before all later ones."""
+        updates: dict[SSAValue, set[int]] = {}
+        for position, op in enumerate(self.ops):
+            for value in _updated(op):
+                if not is_empty(value):
+                    updates.setdefault(self._storages.of(value), set()).add(position)
+        users = self._users()
+        for storage, updating in updates.items():
+            since: list[int] = []
+            for position in users[storage]:
+                if position in updating:
+                    after[position].update(since)
+                    since = []
+                elif since and since[0] in updating:
+                    after[position].add(since[0])
+                since.append(position)
+
+    def _keep_effects_in_order(self, after: list[set[int]]) -> None:
+        barrier = 0
+        for position, op in enumerate(self.ops):
+            if position and _is_barrier(self.ops[barrier]):
+                after[position].add(barrier)
+            if _is_barrier(op):
+                after[position].update(range(barrier, position))
+                barrier = position
+
+    def _workspace(self, op: Operation) -> int:
+        """The most bytes that what stands in an op takes for itself; regions of one op do not run at once."""
+        if isinstance(op, StructuredOp):
+            return 0  # scalars
+        blocks = (block for region in op.regions for block in region.blocks)
+        return max((BlockSteps(block, self._alignment).peak() for block in blocks), default=0)
+
+
+class _Storages:
+    """Which tensors of a block share memory. A storage is known by one of its tensors."""
+
+    def __init__(self, block: Block):
+        self._block = block
+        self._parent: dict[SSAValue, SSAValue] = {}
+        self._size: dict[SSAValue, int] = {}
+        self._elsewhere: set[SSAValue] = set()
+        for argument in block.args:
+            if is_buffer(argument):
+                self._elsewhere.add(argument)
+        is_function = isinstance(block.parent_op(), func.FuncOp)
+        for op in block.ops:
+            if op is not block.last_op:
+                self._unite(op, is_function)
+        last = block.last_op
+        if isinstance(last, func.ReturnOp | YieldOp) or isinstance(block.parent_op(), scf.IfOp):
+            self._elsewhere.update(self.of(value) for value in _tensors(last.operands if last else ()))
+
+    def of(self, value: SSAValue) -> SSAValue:
+        """The storage of a tensor."""
+        while value in self._parent:
+            value = self._parent[value]
+        return value
+
+    def size(self, storage: SSAValue) -> int:
+        """Bytes of the largest tensor in it."""
+        return max(self._size.get(storage, 0), byte_size(storage))
+
+    def is_elsewhere(self, storage: SSAValue) -> bool:
+        """Whether it is memory that this block does not provide."""
+        return storage in self._elsewhere or self._is_from_outside(storage)
+
+    def _is_from_outside(self, value: SSAValue) -> bool:
+        owner = value.owner
+        return owner is not self._block and (isinstance(owner, Block) or owner.parent is not self._block)
+
+    def _unite(self, op: Operation, is_function: bool) -> None:
+        if isinstance(op, ConstantOp):
+            self._elsewhere.add(op.result)
+            return
+        operands, updated = set(op.operands), set(_updated(op))
+        pairs = [(op.operands[position], result) for position, result in destinations(op)]
+        for source, other in (*pairs, *aliases_of(op)):
+            if source not in operands and not op.is_ancestor(source.owner):
+                continue  # an outer tensor that a region yields is copied
+            if source in updated and (is_empty(source) or not self._may_be_updated(source, is_function)):
+                continue
+            self._join(source, other)
+
+    def _may_be_updated(self, value: SSAValue, is_function: bool) -> bool:
+        """Whether the memory of a tensor may be overwritten: not the caller's, nor what is outside of a region."""
+        storage = self.of(value)
+        if isinstance(storage, BlockArgument) and storage.block is self._block:
+            return not is_function
+        return not self.is_elsewhere(storage)
+
+    def _join(self, a: SSAValue, b: SSAValue) -> None:
+        first, second = self.of(a), self.of(b)
+        if first is second:
+            return
+        self._size[first] = max(self.size(first), self.size(second))
+        if second in self._elsewhere:
+            self._elsewhere.add(first)
+        self._parent[second] = first
+
+
+def byte_size(value: SSAValue) -> int:
+    """The bytes of a tensor of static shape."""
+    type_ = tensor_type(value)
+    return prod(type_.get_shape()) * to_numpy_dtype(type_.element_type).itemsize
+
+
+def _is_carried_along(op: Operation) -> bool:
+    """Whether an op costs nothing wherever it stands: constants, uninitialised tensors, views, scalars."""
+    if op.regions or op.has_trait(IsTerminator) or _is_barrier(op):
+        return False
+    if isinstance(op, EmptyOp | ConstantOp):
+        return True
+    if not any(True for _ in _tensors(op.results)):
+        return not any(True for _ in _tensors(op.operands))
+    return not destinations(op) and {other for _, other in aliases_of(op)} == set(op.results)
+
+
+def _is_barrier(op: Operation) -> bool:
+    effects = effects_of(op)
+    return effects.changes_memory or effects.stops
+
+
+def _updated(op: Operation) -> Iterator[SSAValue]:
+    """The tensors that an op may overwrite in place: destinations, and what a loop carries."""
+    for position, _ in destinations(op):
+        yield op.operands[position]
+    if isinstance(op, scf.ForOp | scf.WhileOp):
+        yield from _tensors(op.operands)
+
+
+def _values_used(op: Operation) -> list[SSAValue]:
+    """What an op uses from outside of it, and what stands in it does."""
+    if not op.regions:
+        return list(dict.fromkeys(op.operands))
+    inside = (value for inner in op.walk() for value in inner.operands)
+    return [value for value in dict.fromkeys(inside) if _is_defined_outside(value, op)]
+
+
+def _is_defined_outside(value: SSAValue, op: Operation) -> bool:
+    owner = value.owner
+    return owner is op or not op.is_ancestor(owner)
+
+
+def _tensors(values: Iterable[SSAValue]) -> Iterator[SSAValue]:
+    return (value for value in values if is_buffer(value))
