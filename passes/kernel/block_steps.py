@@ -113,7 +113,9 @@ class BlockSteps:
         users: dict[SSAValue, list[int]] = {}
         for position, op in enumerate(self.ops):
             tensors = _tensors((*self._uses[op], *op.results))
-            for storage in dict.fromkeys(self._storages.of(value) for value in tensors if not is_empty(value)):
+            for storage in dict.fromkeys(
+                self._storages.of(value) for value in tensors if not is_empty(value)
+            ):
                 users.setdefault(storage, []).append(position)
         return users
 
@@ -183,11 +185,7 @@ class _Storages:
 
     def is_elsewhere(self, storage: SSAValue) -> bool:
         """Whether it is memory that this block does not provide."""
-        return storage in self._elsewhere or self._is_from_outside(storage)
-
-    def _is_from_outside(self, value: SSAValue) -> bool:
-        owner = value.owner
-        return owner is not self._block and (isinstance(owner, Block) or owner.parent is not self._block)
+        return storage in self._elsewhere or not self._block.is_ancestor(storage.owner)
 
     def _unite(self, op: Operation, is_function: bool) -> None:
         if isinstance(op, ConstantOp):

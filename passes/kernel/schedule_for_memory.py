@@ -35,7 +35,9 @@ class ScheduleForMemoryPass(Pass):
 
     name = "schedule-for-memory"
     idempotent = True
-    rewrites: ClassVar[Mapping[str, str]] = {"order-block": "The steps of a block in an order of smaller peak."}
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "order-block": "The steps of a block in an order of smaller peak."
+    }
 
     nodes: int = 100_000
 
