@@ -8,7 +8,7 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlopt.diagnostics import PassFailure
@@ -117,21 +117,19 @@ class SplitParallelPass(Pass):
 
     def _report_weights(self, ctx: CompilerContext, root: Operation) -> None:
         """How many bytes of constants the ways hold: what is their own, and what all of them have."""
-        own, shared = [0] * self.ways, 0
+        held: dict[int | None, dict[Attribute, int]] = {}
         for op in root.walk():
             if isinstance(op, graph.ConstantOp):
-                way = way_of(op)
-                if way is None:
-                    shared += _bytes_of(op.result)
-                else:
-                    own[way] += _bytes_of(op.result)
+                held.setdefault(way_of(op), {})[op.value] = _bytes_of(op.result)
+        shared = sum(held.pop(None, {}).values())
+        own = max((sum(constants.values()) for constants in held.values()), default=0)
         function = next((op for op in root.walk() if isinstance(op, FuncOp)), root)
         ctx.remark(
             self.name,
             "analysis",
-            f"each of {self.ways} ways holds {max(own)} bytes of constants of its own, and {shared} that all have",
+            f"each of {self.ways} ways holds {own} bytes of constants of its own, and {shared} that all have",
             function,
-            args={"ways": self.ways, "own_bytes": max(own), "shared_bytes": shared},
+            args={"ways": self.ways, "own_bytes": own, "shared_bytes": shared},
         )
 
 
