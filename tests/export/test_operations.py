@@ -84,10 +84,10 @@ class Case:
         given = [array for array in arrays if array is not None]
         self.inputs = {f"arg{index}": array for index, array in enumerate(given)}
         block = Block(arg_types=[TensorType(from_numpy_dtype(a.dtype), a.shape) for a in given])
-        if op_type is graph.ConcatOp:
-            op = graph.ConcatOp(list(block.args), **options)
+        build: Callable[..., GraphOp] = op_type
+        if op_type in (graph.ConcatOp, graph.AllGatherOp, graph.AllReduceOp):
+            op = build(list(block.args), **options)
         else:
-            build: Callable[..., GraphOp] = op_type
             args = iter(block.args)
             op = build(*(None if array is None else next(args) for array in arrays), **options)
         block.add_ops([op, ReturnOp(*op.results)])
@@ -126,6 +126,9 @@ CASES = [
         graph.AddOp, graph.SubOp, graph.MulOp, graph.DivOp, graph.MinOp, graph.MaxOp, graph.EqualOp, graph.LessOp,
         graph.LessEqualOp, graph.GreaterOp, graph.GreaterEqualOp,
     )),
+    *(case(graph.AllReduceOp, *[X.astype(dtype), Y.astype(dtype), 2 * X.astype(dtype)][:ways])
+      for dtype in (np.float16, np.float32, np.int8, np.int64) for ways in (1, 2, 3)),
+    *(case(graph.AllGatherOp, *[X, Y, X][:ways], axis=axis) for ways in (1, 3) for axis in (0, 1)),
     case(graph.PowOp, ABOVE, Y),
     *(case(graph.PowOp, ints(dtype, 2, 3, 1), ints(dtype, 3, 2, 5)) for dtype in (*SIGNED, *UNSIGNED[:3])),
     case(graph.PowOp, ints(np.uint8, 16, 15), ints(np.uint8, 2, 2)),  # wraps
