@@ -1,6 +1,7 @@
 """Whole models split over 2, 3 and 4 ways give what the whole gives, in mlopt and exported in onnxruntime.
 
-The largest difference is at most 1e-5 of the largest number of an output: sums of products are rounded in another order.
+The largest difference is at most 1e-5 of the largest number of an output: sums of products are rounded in another
+order.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ SPLIT = {
     ("llama_gqa_tiny_decode_dyn", 2): (4, 14, 4),
     ("gpt2_tiny_decode_dyn", 2): (4, 8, 4),
 }
-"""Model and ways → pairs and products split, and values gathered: in every layer attention, if its heads can be divided,
-and the two products after it (three where one of them gates), key and value gathered where they are outputs."""
+"""Model and ways → pairs and products split, and values gathered: in every layer attention, if its heads can be
+divided, and the two products after it (three where one of them gates), key and value gathered where they are
+outputs."""
 
 
 def path_of(name: str) -> Path:
