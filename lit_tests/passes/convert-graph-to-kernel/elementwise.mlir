@@ -70,11 +70,11 @@ func.func @relu(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:        %5 = arith.constant 1.41421354 : f32
 // CHECK-NEXT:        %6 = arith.divf %4, %5 : f32
 // CHECK-NEXT:        %7 = math.erf %6 : f32
-// CHECK-NEXT:        %8 = arith.constant 5.000000e-01 : f32
-// CHECK-NEXT:        %9 = arith.mulf %4, %8 : f32
-// CHECK-NEXT:        %10 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:        %11 = arith.addf %7, %10 : f32
-// CHECK-NEXT:        %12 = arith.mulf %9, %11 : f32
+// CHECK-NEXT:        %8 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:        %9 = arith.addf %7, %8 : f32
+// CHECK-NEXT:        %10 = arith.constant 5.000000e-01 : f32
+// CHECK-NEXT:        %11 = arith.mulf %9, %10 : f32
+// CHECK-NEXT:        %12 = arith.mulf %4, %11 : f32
 // CHECK-NEXT:        %13 = arith.truncf %12 : f32 to f16
 // CHECK-NEXT:        kernel.yield %13 : f16
 // CHECK-NEXT:      }
