@@ -53,8 +53,10 @@ class PlacedBuffer:
 def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
     """Verify the plan of every function of a memref-level module.
 
-    Every view of the arena and of a workspace must be inside it, aligned, and share no byte with another one that lives
-    at the same time; no allocation may be left; a call may write no buffer that it is also given as another argument.
+    Every view of the arena and of a workspace must be of static size, inside it, aligned, and share no byte with
+    another one that lives at the same time; nothing else may use the arena or a workspace. No allocation may be left.
+    No loop may hand a buffer that it makes to its next iteration, which makes it again. A call may write no buffer that
+    it is also given as another argument.
 
     Raises:
         VerifyFailure: with the place of the view, allocation or call.
@@ -90,8 +92,15 @@ def base_argument(function: func.FuncOp) -> SSAValue | None:
 def placed_buffers(function: func.FuncOp, base: SSAValue) -> list[PlacedBuffer]:
     """All views of `base` that are accessed, in program order, with the moments they live in.
 
-    A view that is used in a loop but made outside of it lives through the whole loop.
+    A view that is used in a loop but made outside of it lives through the whole loop. Raises `VerifyFailure` for
+    planned memory that is used in other ways, and for views whose lifetimes or places can't be told.
     """
+    for use in base.uses:
+        if not isinstance(use.operation, memref.ViewOp):
+            raise VerifyFailure(
+                f"planned memory is used by '{use.operation.name}', expected views of it only",
+                place=place_of_op(use.operation),
+            )
     walk = _Walk(function, base)
     walk.block(only_block(function))
     return [buffer for buffer in walk.buffers.values() if buffer.first >= 0]
@@ -163,6 +172,7 @@ class _Walk:
                 pass
 
     def _loop(self, op: scf.ForOp | scf.WhileOp) -> None:
+        self._verify_carried(op)
         start = self.now
         self.touched.append(set())
         for region in op.regions:
@@ -176,6 +186,17 @@ class _Walk:
                 self._extend(root, self.now)
         self.now += 1
 
+    def _verify_carried(self, loop: Operation) -> None:
+        """No buffer that a loop makes is one that its next iteration is given: it would be read and made at once."""
+        carried = (value for region in loop.regions for block in region.blocks for value in block.args)
+        for root in {root for value in carried for root in self.roots.get(value, ())}:
+            view = root.owner
+            if isinstance(view, memref.ViewOp) and view.source is self.base and loop.is_ancestor(view):
+                raise VerifyFailure(
+                    "a loop makes a buffer of planned memory and passes it to its next iteration",
+                    place=place_of_op(view),
+                )
+
     def _step(self, op: Operation) -> None:
         """An op that runs as one step, with all that is in its regions."""
         for inner in op.walk():
@@ -188,6 +209,8 @@ class _Walk:
         self.now += 1
 
     def _place(self, view: memref.ViewOp) -> None:
+        if not view.result.type.has_static_shape():
+            raise VerifyFailure("a view of planned memory needs a static size", place=place_of_op(view))
         size = byte_size(view.result)
         self.buffers[view.result] = PlacedBuffer(view, _constant_offset(view), size, -1, -1)
         self.depth[view.result] = len(self.touched)

@@ -150,8 +150,9 @@ def _compared(arguments: argparse.Namespace, other: str) -> _Shown:
         return _Shown(path.name, plan_of_file(path))
     options = compile_options(arguments)
     if path.suffix in (".onnx", ".mlir"):
-        dims = options.dims if path.suffix == ".onnx" else {}  # IR has no symbolic dimensions
-        return _compiled(arguments, replace(options, weights=None, dims=dims), path, path.name)
+        if path.suffix == ".mlir":
+            options = replace(options, dims={})  # IR has no symbolic dimensions
+        return _compiled(arguments, replace(options, weights=None), path, path.name)
     if model.suffix == ".csv":
         raise UsageError(f"--compare wants another file for the plan '{model}', found '{other}'")
     pipeline = options.pipeline
