@@ -11,6 +11,8 @@ stands where it stands.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
   both before bufferization, so that the decisions stand in the IR. In O3 `tile-contractions` stands between them: a
   fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
+  `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are those that
+  the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md).
 - memref: bufferize, then workspaces (they are buffers too), then offsets.
 """
 
@@ -181,6 +183,7 @@ def _kernel_passes(options: PipelineOptions) -> list[str]:
         passes.append("tile-contractions")
     if options.inplace:
         passes.append("reuse-in-place")
+    passes.append("schedule-for-memory")
     return [*passes, "cse", "dce"]
 
 

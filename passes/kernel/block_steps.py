@@ -1,7 +1,7 @@
 """A block of the kernel level as steps and the memory that they use: the memory model that schedules are made with.
 
-- *Steps* are the ops that run: launches, run-time functions, control flow, loads. Constants, uninitialised tensors, views
-  and scalars cost nothing; they go where they are first needed.
+- *Steps* are the ops that run: launches, run-time functions, control flow, loads. Constants, uninitialised tensors,
+  views and scalars cost nothing; they go where they are first needed.
 - *Values* are storages, alias classes of tensors: views, results and the destinations that they overwrite, what a loop
   carries. A result whose destination is uninitialised begins one. Bytes are rounded up to the alignment.
 - *Nothing in the arena*: what the caller holds (arguments, results of `@main`), constants, what an enclosing region
@@ -21,7 +21,7 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from mlopt.dialects.kernel import ConstantOp, StructuredOp, YieldOp, tensor_type
+from mlopt.dialects.kernel import ConstantOp, LaunchOp, StructuredOp, YieldOp, tensor_type
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, destinations, effects_of, is_buffer
 from mlopt.memory import align_up
@@ -39,7 +39,10 @@ class BlockSteps:
     def __init__(self, block: Block, alignment: int):
         self._block = block
         self._alignment = alignment
-        self.ops: list[Operation] = [op for op in block.ops if not _is_carried_along(op)]
+        self._barriers = {op for op in block.ops if _is_barrier(op)}
+        self.ops: list[Operation] = [
+            op for op in block.ops if op in self._barriers or not _is_carried_along(op)
+        ]
         self._position = {op: position for position, op in enumerate(self.ops)}
         self._uses = {op: _values_used(op) for op in block.ops}
         self._storages = _Storages(block)
@@ -138,18 +141,20 @@ class BlockSteps:
                 since.append(position)
 
     def _keep_effects_in_order(self, after: list[set[int]]) -> None:
-        barrier = 0
+        barrier: int | None = None
         for position, op in enumerate(self.ops):
-            if position and _is_barrier(self.ops[barrier]):
+            if barrier is not None:
                 after[position].add(barrier)
-            if _is_barrier(op):
-                after[position].update(range(barrier, position))
+            if op in self._barriers:
+                after[position].update(range(barrier or 0, position))
                 barrier = position
 
     def _workspace(self, op: Operation) -> int:
         """The most bytes that what stands in an op takes for itself; regions of one op do not run at once."""
         if isinstance(op, StructuredOp):
             return 0  # scalars
+        if isinstance(op, LaunchOp) and not any(isinstance(o, EmptyOp | ConstantOp) for o in op.walk()):
+            return 0  # all is built in its outs
         blocks = (block for region in op.regions for block in region.blocks)
         return max((BlockSteps(block, self._alignment).peak() for block in blocks), default=0)
 
@@ -225,7 +230,7 @@ def byte_size(value: SSAValue) -> int:
 
 def _is_carried_along(op: Operation) -> bool:
     """Whether an op costs nothing wherever it stands: constants, uninitialised tensors, views, scalars."""
-    if op.regions or op.has_trait(IsTerminator) or _is_barrier(op):
+    if op.regions or op.has_trait(IsTerminator):
         return False
     if isinstance(op, EmptyOp | ConstantOp):
         return True

@@ -27,8 +27,8 @@ class ScheduleForMemoryPass(Pass):
 
     Moved: launches, calls and loops of one block, if that makes the block's peak smaller, and only where it does; what
     costs nothing (constants, uninitialised tensors, views, scalars) goes with what needs it.
-    Not moved: anything across what has effects or may stop the run, or what reads a tensor across its update in place.
-    The peak is that of tensors and of temporaries of launches, as they stand; with it comes a lower bound on all orders.
+    Not moved: anything across what has effects or may stop the run; what reads a tensor, across its update in place.
+    The peak counts tensors and temporaries of launches, as they stand; with it comes a lower bound on all orders.
 
     Option: `nodes`: how many steps the search may try in each block, before it goes on with a beam.
     """
