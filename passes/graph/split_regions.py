@@ -60,7 +60,7 @@ def region_to(
     sharding = Sharding.of(shape_of(input), rank_of(input) - 1)
     if not sharding.is_possible(ways):
         return Obstacle(
-            f"the {rows} rows of the weight of {described(root)} are not divisible by {ways} ways"
+            f"the rows of the weight of {described(root)}, {rows}, are not divisible by {ways} ways"
         )
     return _Search(root, ways, order, gather).run(input, sharding)
 

@@ -238,3 +238,16 @@ def test_casts(source: type, target: type) -> None:
     else:
         values = specials(source)
     assert_same(lambda x: graph.CastOp(x, from_numpy_dtype(np.dtype(target))), values, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *SIGNED, *UNSIGNED])
+def test_all_reduce(dtype: type) -> None:
+    """Integers wrap; floats are rounded after each addition: 1 and a half unit, added twice, stay 1 in any type."""
+    values = specials(dtype)
+    with np.errstate(all="ignore"):
+        assert_same(lambda x, y, z: graph.AllReduceOp([x, y, z]), values, values[::-1].copy(), values)
+    assert_same(lambda x: graph.AllReduceOp([x]), values)
+    assert_same(lambda x: graph.AllReduceOp([x, x]), values)
+    if dtype in FLOATS:
+        half = np.array([float(ml_dtypes.finfo(dtype).eps) / 2], dtype)
+        assert_same(lambda x, y, z: graph.AllReduceOp([x, y, z]), np.ones(1, dtype), half, half)

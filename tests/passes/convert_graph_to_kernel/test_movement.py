@@ -169,3 +169,9 @@ def test_range(start: FloatAttr | IntegerAttr, delta: FloatAttr | IntegerAttr) -
 def test_shape_is_a_constant() -> None:
     module = assert_same(lambda x: graph.ShapeOp(x, 1, 3), numbered(2, 3, 4))
     assert not any(isinstance(op, kernel.LaunchOp) for op in module.walk())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_all_gather(axis: int) -> None:
+    x, y = numbered(2, 3), numbered(2, 3) + 100
+    assert is_movement(assert_same(lambda a, b: graph.AllGatherOp([a, b, a], axis), x, y))

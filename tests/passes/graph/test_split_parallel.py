@@ -428,7 +428,7 @@ def test_columns_that_cannot_be_divided() -> None:
     case = Case(MLP.replace("ACTIVATION", "<relu>"), MLP_WEIGHTS, ways=5, columns=True)
     assert not case.changed
     assert any(
-        "the 16 rows of the weight of 'linear' are not divisible by 5 ways" in m
+        "the rows of the weight of 'linear', 16, are not divisible by 5 ways" in m
         for m in case.messages("missed")
     )
     assert any(
