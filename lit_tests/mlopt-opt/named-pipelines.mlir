@@ -21,7 +21,7 @@
 // KERNEL:      builtin.module(
 // KERNEL-NEXT:   fuse-kernels{max-ops={{[0-9]+}}},
 // KERNEL-NEXT:   reuse-in-place,
-// KERNEL-NEXT:   schedule-for-memory,
+// KERNEL-NEXT:   schedule-for-memory{nodes={{[0-9]+}}},
 // KERNEL-NEXT:   cse,
 // KERNEL-NEXT:   dce,
 // KERNEL-NEXT:   convert-kernel-to-memref,
