@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlopt.diagnostics import PassFailure
@@ -24,6 +23,7 @@ from mlopt.passes.graph.constants import constant_value, is_constant, make_const
 from mlopt.passes.graph.fusion import described
 from mlopt.passes.graph.sharding import Array, Obstacle, Sharding, is_column_product, local
 from mlopt.passes.graph.split_regions import Region, region_of_columns, region_to
+from mlopt.passes.graph.split_report import Holdings, bytes_of, holdings
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
 
@@ -62,8 +62,18 @@ class SplitParallelPass(Pass):
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         if self.ways == 1:
             return False
+        functions = [inner for inner in op.walk() if isinstance(inner, FuncOp) and not inner.is_declaration]
+        changed = False
+        for function in functions:
+            changed |= self._run(ctx, function)
+        return changed
+
+    def _run(self, ctx: CompilerContext, op: FuncOp) -> bool:
         products = [inner for inner in op.walk() if is_column_product(inner) and way_of(inner) is None]
-        order = {inner: number for number, inner in enumerate(op.walk())} if products else {}
+        if not products:
+            return False
+        order = {inner: number for number, inner in enumerate(op.walk())}
+        before = holdings(op, 1)
         left: dict[Operation, str] = {}
         changed = False
         for product in products:
@@ -86,7 +96,7 @@ class SplitParallelPass(Pass):
                 also = f", and {columns.reason}" if isinstance(columns, Obstacle) else ""
                 ctx.remark(self.name, "missed", f"not split: {reason}{also}", product)
         if changed:
-            self._report_weights(ctx, op)
+            self._report(ctx, op, before)
         return changed
 
     def _split(self, ctx: CompilerContext, region: Region, at: Operation) -> None:
@@ -115,21 +125,23 @@ class SplitParallelPass(Pass):
         ctx.count(self.name, "all-reduces", int(region.root is not None))
         ctx.count(self.name, "all-gathers", len(region.gathered))
 
-    def _report_weights(self, ctx: CompilerContext, root: Operation) -> None:
-        """How many bytes of constants the ways hold: what is their own, and what all of them have."""
-        held: dict[int | None, dict[Attribute, int]] = {}
-        for op in root.walk():
-            if isinstance(op, graph.ConstantOp):
-                held.setdefault(way_of(op), {})[op.value] = _bytes_of(op.result)
-        shared = sum(held.pop(None, {}).values())
-        own = max((sum(constants.values()) for constants in held.values()), default=0)
-        function = next((op for op in root.walk() if isinstance(op, FuncOp)), root)
+    def _report(self, ctx: CompilerContext, function: FuncOp, before: Holdings) -> None:
+        """How many bytes the ways hold."""
+        now = holdings(function, self.ways)
         ctx.remark(
             self.name,
             "analysis",
-            f"each of {self.ways} ways holds {own} bytes of constants of its own, and {shared} that all have",
+            f"each of {self.ways} ways holds {now.own} bytes of constants of its own, {now.shared} that all have, and "
+            f"at most {now.peak} of results at once; the whole held {before.shared} and {before.peak}",
             function,
-            args={"ways": self.ways, "own_bytes": own, "shared_bytes": shared},
+            args={
+                "ways": self.ways,
+                "own_bytes": now.own,
+                "shared_bytes": now.shared,
+                "peak_bytes": now.peak,
+                "whole_bytes": before.shared,
+                "whole_peak_bytes": before.peak,
+            },
         )
 
 
@@ -203,7 +215,7 @@ class _Splitting:
             name = f"{name_of(value, 'weight')}.way{way}"
             constant = make_constant(sharding.part(array, way, self.ways), self.ctx, name)
             if way == 0:
-                self.bytes_per_way += _bytes_of(constant.result)
+                self.bytes_per_way += bytes_of(constant.result)
             origin = value.owner if isinstance(value, OpResult) else user
             return self._insert(constant, origin, way).results[0]
         shape = shape_of(value)
@@ -278,9 +290,3 @@ def _erase_unused_constant(op: Operation) -> None:
         if not isinstance(before, Operation):
             return
         op = before
-
-
-def _bytes_of(value: SSAValue) -> int:
-    """The bytes of a tensor's elements."""
-    type_ = tensor_type(value.type)
-    return prod(type_.get_shape()) * to_numpy_dtype(type_.element_type).itemsize
