@@ -23,6 +23,7 @@ import mlopt
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
 from mlopt.dialects.graph.channels_last import channels_first
+from mlopt.dialects.graph.resampling import Resampling
 from mlopt.passes.graph.axis_orders import Order, inverse, reordered
 from mlopt.passes.graph.channels_last import channels_last_of
 from mlopt.passes.graph.layout_costs import MODELS, kind_of
@@ -62,7 +63,7 @@ def other(build: Build, c: int, size: int, *more: Shape) -> Case:
 def resized(x: SSAValue) -> Operation:
     """Twice as large, the nearest elements."""
     n, c, h, w = shape_of(x)
-    return graph.ResizeOp(x, (n, c, 2 * h, 2 * w), (1, 1, 2, 2), graph.Resampling("nearest", "asymmetric"))
+    return graph.ResizeOp(x, (n, c, 2 * h, 2 * w), (1, 1, 2, 2), Resampling("nearest", "asymmetric"))
 
 
 IMAGES = ((64, 56), (256, 14), (1280, 7), (16, 8))

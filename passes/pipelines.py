@@ -1,13 +1,13 @@
 """The order of the passes, and why. Only this file orders passes.
 
 A compilation runs three phases, one per level; each ends with the conversion to the next. A new pass of the graph level
-is one line in one of five lists, `FIRST`, `CLEANING`, `FUSIONS`, `COSTLY` or `LAST`: its name and options, and why it
-stands where it stands.
+is one line in one of six lists, `FIRST`, `CLEANING`, `FUSIONS`, `COSTLY`, `LAST` or `FINAL`: its name and options, and
+why it stands where it stands.
 
 - graph: `CLEANING` to a fixpoint, then `FUSIONS`, then both again, until nothing changes: what a fusion leaves is
   cleaned, and what cleaning brings together is fused. A pass for which nothing has changed since it ran is not run
-  again, so that the last rounds cost little. `LAST` follows, once. O1 has no fusions, O3 has `COSTLY` too, and `FIRST`
-  before all.
+  again, so that the last rounds cost little. `LAST` follows, once. O1 has no fusions, O3 has `COSTLY` too, `FIRST`
+  before all, and `FINAL` after all.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
   both before bufferization, so that the decisions stand in the IR. In O3 `tile-contractions` stands between them: a
   fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
@@ -102,6 +102,11 @@ LAST: tuple[Step, ...] = (
 """Level 1 too, but once, when nothing else changes any more: all other passes look for products, sums and activations,
 not for what these make of them."""
 
+FINAL: tuple[Step, ...] = (
+    Step("assign-layouts", "no other pass knows channels-last convolutions; costs depend on what was fused"),
+)
+"""What O3 runs once, at the very end, for this engine alone: an export leaves it out."""
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
@@ -172,7 +177,9 @@ def _graph_passes(options: PipelineOptions) -> tuple[str, ...]:
     later += elements(COSTLY) if options.thorough else []
     first = elements(FIRST) if options.thorough else []
     rounds = f"fixpoint({','.join([cleaning, *later])})" if later else cleaning
-    return (*first, rounds, *(elements(LAST) if options.fusion else []))
+    last = elements(LAST) if options.fusion else []
+    final = elements(FINAL) if options.thorough else []
+    return (*first, rounds, *last, *final)
 
 
 def _kernel_passes(options: PipelineOptions) -> list[str]:

@@ -152,11 +152,16 @@ def _moves(region: OrderRegion, value: SSAValue) -> bool:
 def _conversion_text(transpose: graph.TransposeOp) -> str:
     """Between what a conversion stands."""
     source = transpose.input.owner
-    made = "an argument" if isinstance(source, Block) else f"the result of {described(source)}"
+    name = transpose.input.name_hint
+    if isinstance(source, Block):
+        made = "an argument" if name is None else f"argument '{name}'"
+    else:
+        made = f"the result of {described(source)}"
     users = list(dict.fromkeys(use.operation for use in transpose.result.uses))
     first = described(users[0]) + (f" and {len(users) - 1} more" if len(users) > 1 else "")
     return f"conversion of {made} for {first}"
 
 
-def _us(nanoseconds: int) -> int:
-    return round(nanoseconds / 1000)
+def _us(nanoseconds: int) -> float:
+    """Microseconds, rounded for the reader."""
+    return round(nanoseconds / 1000, 1)

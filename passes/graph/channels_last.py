@@ -34,9 +34,8 @@ def _convolution(op: Operation, order: Order) -> Orders | None:
 
 def _convolution_from_operand(op: Operation, index: int, order: Order) -> Orders | None:
     assert isinstance(op, graph.ConvOp)
-    if op.operands[index] in (op.weight, op.bias):
-        return None
-    return _convolution(op, order)
+    orders = _convolution(op, channels_first(rank_of(op.result)))
+    return orders if orders is not None and orders.operands[index] == order else None
 
 
 def _pool(op: Operation, order: Order) -> Orders | None:

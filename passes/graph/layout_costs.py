@@ -15,7 +15,7 @@ from math import prod
 from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import get_int, shape_of, tensor_type
@@ -36,6 +36,8 @@ class Rate:
 class CostModel:
     """Rates by kind of operation, in rising order of `up_to`; those of no kind in the table are not to be converted.
 
+    `elements` are the element types that it holds for, None for all.
+
     A conversion takes `call` nanoseconds, and `to_last` or `to_first` for each element.
     """
 
@@ -43,6 +45,7 @@ class CostModel:
     call: float
     to_last: float
     to_first: float
+    elements: frozenset[Attribute] | None = None
 
     def of(self, op: Operation) -> tuple[int, int]:
         """Nanoseconds with channels first, and last."""
@@ -56,7 +59,8 @@ class CostModel:
 
     def knows(self, op: Operation) -> bool:
         """Are there rates for the operation?"""
-        return _work(op)[0] in self.rates
+        element = tensor_type(op.operands[0].type).element_type if op.operands else None
+        return (self.elements is None or element in self.elements) and kind_of(op) in self.rates
 
 
 _NUMPY = CostModel(
@@ -80,6 +84,7 @@ _NUMPY = CostModel(
     call=8_000,
     to_last=0.9,
     to_first=1.4,
+    elements=frozenset((f32,)),
 )
 
 _CHANNELS_LAST = CostModel(
@@ -98,6 +103,12 @@ MODELS: Mapping[ModelName, CostModel] = {"numpy": _NUMPY, "channels-last": _CHAN
 """`numpy`: the engine, measured. `channels-last`: hardware whose windows take twice as long on channels-first images,
 with conversions at the price of one product an element, and all else free: a model to test with."""
 
+
+def kind_of(op: Operation) -> str:
+    """The kind of an operation on channels-first images: a row of the table, or "" if there is none for it."""
+    return _work(op)[0]
+
+
 _ELEMENTWISE = (
     *(graph.UnaryOp, graph.PredicateOp, graph.BinaryOp, graph.WhereOp, graph.CastOp, graph.ClipOp),
     *(graph.QuantizeOp, graph.DequantizeOp),
@@ -106,15 +117,10 @@ _MOVEMENTS = (graph.ConcatOp, graph.SplitOp, graph.SliceOp, graph.PadOp, graph.E
 
 
 def _work(op: Operation) -> tuple[str, int, int]:
-    """The kind of an operation on channels-first images, its work and its size; the kind is "" for others.
-
-    Only f32 was measured: operations on other types have no kind, but for those that only change the type.
-    """
+    """The kind of an operation on channels-first images, its work and its size; the kind is "" for others."""
     result = shape_of(op.results[0])
     elements = prod(result)
     channels = result[1] if len(result) > 1 else 1
-    if tensor_type(op.operands[0].type).element_type != f32 and not isinstance(op, graph.ReshapeOp):
-        return "", 0, 0
     match op:
         case graph.ConvOp():
             return _convolution(op)
@@ -142,8 +148,8 @@ def _work(op: Operation) -> tuple[str, int, int]:
 def _convolution(op: graph.ConvOp) -> tuple[str, int, int]:
     result, weight = shape_of(op.result), shape_of(op.weight)
     groups, work = get_int(op.properties, "group", 1), prod(result) * prod(weight[1:])
-    if groups > 1:
+    is_pointwise = prod(weight[2:]) == prod(op.window.strides) == 1
+    if groups > 1 and not is_pointwise:
         is_depthwise = weight[1] == 1 and weight[0] == groups
         return ("depthwise" if is_depthwise else "grouped") + " convolution", work, result[-1]
-    is_pointwise = prod(weight[2:]) == prod(op.window.strides) == 1
     return ("pointwise" if is_pointwise else "dense") + " convolution", work, weight[1]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Self
@@ -83,7 +83,7 @@ class OrderRegion:
         order: Order,
         ctx: CompilerContext,
         reorderings: Callable[[Operation], Reordering | None] = reordering_of,
-        without: Collection[Operation] = (),
+        without: Container[Operation] = (),
     ) -> Self | None:
         """The region that `seed` is in if it has `order`, if there is one; `without` these operations."""
         block = seed.owner if isinstance(seed.owner, Block) else seed.owner.parent
@@ -91,12 +91,12 @@ class OrderRegion:
             return None
         region = cls(block, ctx, reorderings)
         region.order[seed] = order
-        refused: set[Operation] = set(without)
+        refused: set[Operation] = set()
         queue = deque([seed])
         while queue:
             value = queue.popleft()
             for op in region._neighbours(value):
-                if op in region.orders or op in refused:
+                if op in region.orders or op in refused or op in without:
                     continue
                 found = region._orders_of(op)
                 if found is None:

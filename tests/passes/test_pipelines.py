@@ -15,6 +15,7 @@ from mlopt.ir import CompilerContext, make_context, parse_module
 from mlopt.passes.pipelines import (
     CLEANING,
     COSTLY,
+    FINAL,
     FIRST,
     FUSIONS,
     LAST,
@@ -91,11 +92,11 @@ def test_levels_build_on_each_other() -> None:
     assert names["O0"] == ["dce"]
     assert names["O1"] == names_of(CLEANING)
     assert names["O2"] == names_of(CLEANING, FUSIONS, LAST)
-    assert names["O3"] == names_of(FIRST, CLEANING, FUSIONS, COSTLY, LAST)
+    assert names["O3"] == names_of(FIRST, CLEANING, FUSIONS, COSTLY, LAST, FINAL)
 
 
 def test_every_step_has_a_reason_and_no_approximation_is_implied() -> None:
-    steps = [*FIRST, *CLEANING, *FUSIONS, *COSTLY, *LAST]
+    steps = [*FIRST, *CLEANING, *FUSIONS, *COSTLY, *LAST, *FINAL]
     assert all(step.reason for step in steps)
     text = "".join(map(named_pipeline, OPTIMISATION_LEVELS))
     assert "fast" not in text and "approximate" not in text

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlopt.cli.arguments import (
     Commands,
@@ -17,6 +19,9 @@ from mlopt.cli.arguments import (
     say,
 )
 from mlopt.cli.progress import progress
+
+if TYPE_CHECKING:
+    from mlopt.options import CompileOptions
 
 
 def add_parser(commands: Commands) -> None:
@@ -48,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_onnx_path(arguments.output)
     if arguments.report is not None:
         check_writable(arguments.report)
-    options = compile_options(arguments)
+    options = _for_export(compile_options(arguments))
     with progress(f"loading {arguments.model}"):
         compilation = load_model(arguments.model, options)
     compile_with_progress(arguments, compilation, "graph")
@@ -62,3 +67,13 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments, f"wrote {' and '.join(map(str, files))}")
     finish(arguments, compilation, None, {})
     return exit_code(compilation)
+
+
+def _for_export(options: CompileOptions) -> CompileOptions:
+    """Without what a level does for this engine alone; a pipeline given as text runs as it is."""
+    from mlopt.passes.pipelines import FINAL
+
+    if options.pipeline_text is not None:
+        return options
+    disabled = (*options.pipeline.disabled, *(step.pass_name for step in FINAL))
+    return replace(options, pipeline=replace(options.pipeline, disabled=disabled))

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from mlopt.dialects import graph
 from mlopt.dialects.graph.channels_last import channels_last, kernel_first
 from mlopt.interpreter.graph import evaluate_module
+from mlopt.interpreter.graph.registry import Array
 from tests.kernel_level import Build, assert_same, module_of
 
 FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
@@ -25,8 +26,9 @@ def random(*shape: int, dtype: type = np.float32, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-def last(x: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(x.transpose(channels_last(x.ndim)))
+def last(x: np.ndarray) -> Array:
+    moved: Array = np.ascontiguousarray(x.transpose(channels_last(x.ndim)))
+    return moved
 
 
 CONVOLUTIONS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], Mapping[str, Sequence[int]], int]] = {
