@@ -18,6 +18,7 @@ from mlopt.diagnostics import InputError, RunError
 from mlopt.interpreter.memref import (
     Executable,
     TensorSpec,
+    lent_address,
     require_mapping,
     require_unmasked,
     same_bits,
@@ -31,6 +32,7 @@ from mlopt.running import load_executable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from typing_extensions import Buffer
 
 MAX_SPECIALISATIONS = 8
 """Compiled versions that a model keeps for other input shapes; the one used longest ago goes first."""
@@ -78,6 +80,11 @@ class Model:
         return memory_summary(self._current.compilation.module)
 
     @property
+    def arena_bytes(self) -> int:
+        """The bytes of working memory that a run of the version used last takes: known without running it."""
+        return self._current.executable.arena_bytes
+
+    @property
     def compilation(self) -> Compilation:
         """How the version used last was compiled."""
         return self._current.compilation
@@ -88,19 +95,28 @@ class Model:
         return self._current.executable
 
     def run(
-        self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray] | None = None
+        self,
+        inputs: Mapping[str, np.ndarray],
+        out: Mapping[str, np.ndarray] | None = None,
+        *,
+        arena: Buffer | None = None,
     ) -> dict[str, np.ndarray]:
         """Run the model; return its outputs by name.
 
         An input that the model gives a value (an initializer of the same name) may be left out or given.
         `out` may give arrays to write outputs into. Raises `InputError` for an input that is missing, not known, or of
         another dtype or shape than the model takes.
+
+        `arena` is memory of the caller's to work in, instead of the model's own: a writable, contiguous buffer of at
+        least `arena_bytes` at an address that is a multiple of 64, or `InputError`. What is in it is lost, and may be
+        overwritten between runs. A model is loaded anew for each other arena, and holds on to the last one.
         """
         require_mapping(inputs, "inputs")
         if not self._lock.acquire(blocking=False):
             raise RunError("this model is already running; a model serves one run at a time")
         try:
             version = self._version_for(inputs)
+            version.work_in(arena)
             start = time.perf_counter()
             outputs = version.executable.run(inputs, out)
             version.run_seconds = time.perf_counter() - start
@@ -176,11 +192,20 @@ class _Version:
         loaded = load_executable(self.compilation)
         self.executable, self.load_seconds = loaded.executable, loaded.seconds
         self.run_seconds: float | None = None
+        self._arena: tuple[int, int] | None = None
         values = {name: value.tobytes() for name, value in self.executable.required_values.items()}
         self.key: _Key = (
             tuple(sorted((spec.name, spec.shape) for spec in self.executable.inputs)),
             tuple(sorted(values.items())),
         )
+
+    def work_in(self, arena: Buffer | None) -> None:
+        """Load it again if it is to work in another arena than it does; None for an own one."""
+        address = lent_address(arena)
+        if address != self._arena:
+            loaded = load_executable(self.compilation, arena)
+            self.executable, self.load_seconds = loaded.executable, loaded.seconds
+            self._arena = address
 
     def is_for(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Whether inputs of these shapes, and values where they decide, are what was compiled."""

@@ -6,12 +6,16 @@ import time
 import tracemalloc
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mlopt.arrays import random_array
 from mlopt.compilation import Compilation, require_weights
 from mlopt.interpreter.memref import Executable
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 SEED = 0
 
@@ -32,11 +36,16 @@ class RunResult:
     seconds: float
 
 
-def load_executable(compilation: Compilation) -> Loaded:
-    """Load a compiled module into the numpy engine; `InputError` if it names a weight that is not there."""
+def load_executable(compilation: Compilation, arena: Buffer | None = None) -> Loaded:
+    """Load a compiled module into the numpy engine, to run in the caller's `arena` or in an own one.
+
+    `InputError` if it names a weight that is not there, and for an arena that does not do (see `Executable`).
+    """
     start = time.perf_counter()
     require_weights(compilation)
-    executable = Executable(compilation.module, compilation.ctx.weights, poison=compilation.options.poison)
+    executable = Executable(
+        compilation.module, compilation.ctx.weights, poison=compilation.options.poison, arena=arena
+    )
     return Loaded(executable, time.perf_counter() - start)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
@@ -24,6 +25,12 @@ from mlopt.ir.extents import EXTENT, Extent, cut_outputs
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore, sub_byte
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+ALIGNMENT = 64
+"""Of the arena, in bytes: offsets in it are multiples of as much."""
 
 BUFFER_ELEMENTS = 128
 """Elements of numpy's own iteration buffers during a run: 1 to 4 KiB per call instead of up to 200.
@@ -51,10 +58,17 @@ class Executable:
 
     Raises `MloptError` with a place for what it can't execute. With `poison`, the arena is filled with NaN bytes
     before every run, and buffers as soon as they are dead: a correct module gives the same results.
+
+    `arena` is the caller's memory to use instead of an own one: any writable, contiguous buffer of at least
+    `arena_bytes` at an address that is a multiple of 64. `InputError` if it is not. What is in it does not matter, and
+    is lost by a run; the session holds on to it, and reads nothing in it that an earlier run left.
     """
 
-    def __init__(self, module: ModuleOp, weights: WeightStore, *, poison: bool = False):
+    def __init__(
+        self, module: ModuleOp, weights: WeightStore, *, poison: bool = False, arena: Buffer | None = None
+    ):
         require_known_integers(module)
+        self._lent = None if arena is None else _lent_bytes(arena)
         self._memory = Memory()
         self._program = Program(module, self._memory)
         self._main = self._program.function("main")
@@ -130,6 +144,7 @@ class Executable:
         try:
             sources = self._checked_inputs(inputs)
             results = self._checked_outputs(out or {}, sources)
+            self._check_apart(sources, results)
             self._execute(sources, results)
             outputs = {spec.name: array for (spec, _), array in zip(self._outputs, results, strict=True)}
             return cut_outputs(outputs, {extent: int(number) for extent, _, number in self._extents})
@@ -167,7 +182,8 @@ class Executable:
             return attribute.data if isinstance(attribute, StringAttr) else None
 
         if argument_attribute(main, position, "mlopt.arena") is not None:
-            self._arena = Region("the arena", nbytes, _allocated(main, nbytes))
+            data = _allocated(main, nbytes) if self._lent is None else _first_bytes(self._lent, nbytes)
+            self._arena = Region("the arena", nbytes, data)
             return whole(View(self._arena, 0, shape, strides, dtype))
         if (name := text("mlopt.weight")) is not None:
             return whole(View(self._weight(name, type_), 0, shape, strides, dtype))
@@ -226,6 +242,17 @@ class Executable:
             found.append(sub_byte.extended(np.require(array, spec.dtype, ["C", "A"])))
         return found
 
+    def _check_apart(self, sources: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        """No input or output may lie in an arena that the caller lends."""
+        if self._lent is None:
+            return
+        for what, specs, arrays in (("input", self.inputs, sources), ("output", self.outputs, results)):
+            for spec, array in zip(specs, arrays, strict=True):
+                if np.may_share_memory(array, self._arena.data):
+                    raise InputError(
+                        f'{what} "{spec.name}" overlaps the arena, which is written while the model runs'
+                    )
+
     def _check_value(self, array: np.ndarray, spec: TensorSpec) -> None:
         required = self._required.get(spec.name)
         if required is not None and not same_bits(array, required):
@@ -270,6 +297,40 @@ def _allocated(main: FuncOp, nbytes: int) -> np.ndarray:
         return aligned_bytes(nbytes)
     except MemoryError:
         raise RunError(f"out of memory: the arena takes {nbytes} bytes", place=place_of_op(main)) from None
+
+
+def lent_address(arena: Buffer | None) -> tuple[int, int] | None:
+    """Where the caller's arena begins and how many bytes it has, to tell two apart; None for none."""
+    if arena is None:
+        return None
+    data = _lent_bytes(arena)
+    return data.ctypes.data, data.nbytes
+
+
+def _lent_bytes(arena: Buffer) -> np.ndarray:
+    """The caller's memory as bytes; `InputError` if it can't be written as such."""
+    try:
+        view = memoryview(arena)
+    except (TypeError, ValueError, BufferError):
+        raise InputError(
+            f"expected a writable buffer of bytes as the arena, found {type(arena).__name__}"
+        ) from None
+    if view.readonly or not view.c_contiguous:
+        found = "one that is read-only" if view.readonly else "one with gaps between its elements"
+        raise InputError(f"expected a writable, contiguous buffer as the arena, found {found}")
+    return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
+
+
+def _first_bytes(data: np.ndarray, nbytes: int) -> np.ndarray:
+    """The part of the caller's memory that is used; `InputError` if it is too small or misaligned."""
+    if data.nbytes < nbytes:
+        raise InputError(f"the arena has {data.nbytes} bytes, expected at least {nbytes}")
+    beyond = data.ctypes.data % ALIGNMENT
+    if nbytes and beyond:
+        raise InputError(
+            f"the arena begins {beyond} bytes after a multiple of {ALIGNMENT}, expected an address that is one"
+        )
+    return data[:nbytes]
 
 
 def require_mapping(arrays: object, what: str) -> None:
