@@ -15,7 +15,15 @@ COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "page", ["reading-ir.md", "command-line.md", "python-api.md", "validation.md", "optimisation.md"]
+    "page",
+    [
+        "reading-ir.md",
+        "command-line.md",
+        "python-api.md",
+        "validation.md",
+        "optimisation.md",
+        "split-parallel.md",
+    ],
 )
 def test_the_page_is_true(page: str, tmp_path: Path) -> None:
     Tree(tmp_path).follow(page)
