@@ -1,4 +1,5 @@
 // RUN: mlopt-opt %s --split-input-file --split-parallel | filecheck %s
+// RUN: mlopt-opt %s --split-input-file --split-parallel | mlopt-opt - --split-input-file --mlir-print-op-generic | mlopt-opt - --split-input-file --split-parallel | filecheck %s
 // RUN: mlopt-opt %s --split-input-file --split-parallel --mlir-pass-statistics 2>&1 >%t | filecheck %s --check-prefix=STATISTICS
 // RUN: mlopt-opt %s --split-input-file --split-parallel --remarks=passed,missed --verify-diagnostics
 // RUN: mlopt-opt %s --split-input-file --split-parallel --remarks=analysis 2>&1 >%t | filecheck %s --check-prefix=HELD

@@ -24,6 +24,10 @@ from mlopt.passes.graph.fusion import described
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
+MAX_SEGMENTS = 64
+"""More pieces than that are not worth cutting: what one weight holds are a few."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sharding:
     """A tensor divided along `axis`.
@@ -219,6 +223,8 @@ def _reshape(op: Operation, results: Sequence[Sharding], ways: int) -> Needs | O
     if any(size * inner % after for size in own):
         return _not_divisible(op, (source[axis],), ways)
     segments = tuple(size * inner // after for size in own) * (repeated // before)
+    if len(segments) > MAX_SEGMENTS:
+        return None
     wanted = Sharding(axis, segments)
     return [wanted] if wanted.is_possible(ways) else _not_divisible(op, segments, ways)
 

@@ -18,6 +18,7 @@ from mlopt.ir.context import CompilerContext
 from mlopt.ir.ways import way_of
 from mlopt.passes.graph.split_parallel import SplitParallelPass
 from mlopt.passmanager import PassManager, parse_pipeline
+from mlopt.save import used_weights
 from mlopt.validation import Validator
 
 RNG = np.random.default_rng(11)
@@ -104,6 +105,7 @@ def test_bias_residual_and_activation_come_once_after_the_sum(
     assert len(case.ops(graph.AllReduceOp)) == 1
     assert len(case.ops(graph.AddOp)) == 2
     assert [way_of(op) for op in case.ops(graph.LinearOp)] == list(range(ways))
+    assert used_weights(case.module) == ["b3"]  # the parts are small, and the wholes are not used any more
     held = (W1.size + B1.size + W3.size) * 4 // ways
     assert case.messages("passed")[0].endswith(f"in {ways} ways: {held} bytes of weights each, 1 all_reduce")
 
@@ -546,3 +548,22 @@ def test_equal_operations_of_two_ways_stay_two() -> None:
     module = parse_module(text, ctx)
     PassManager(ctx, parse_pipeline("builtin.module(cse)")).run(module)
     assert sum(isinstance(op, graph.NegOp) for op in module.walk()) == 2
+
+
+@pytest.mark.parametrize(("rows", "is_split"), [(64, True), (65, False)])
+def test_not_in_too_many_pieces(rows: int, is_split: bool) -> None:
+    """`[rows * 2]` as `[rows, 2]`: a way would have one element of each row of the 1-D values, `rows` pieces of it."""
+    w, down = normal(3, 2 * rows), normal(2, 3)
+    text = f"""func.func @main(%x: tensor<1x3xf32>) -> tensor<{rows}x3xf32> {{
+      {weight("w", w)}
+      {weight("down", down)}
+      %h = graph.matmul %x, %w : (tensor<1x3xf32>, tensor<3x{2 * rows}xf32>) -> tensor<1x{2 * rows}xf32>
+      %r = graph.reshape %h : tensor<1x{2 * rows}xf32> to tensor<{rows}x2xf32>
+      %y = graph.matmul %r, %down : (tensor<{rows}x2xf32>, tensor<2x3xf32>) -> tensor<{rows}x3xf32>
+      func.return %y : tensor<{rows}x3xf32>
+    }}"""
+    case = Case(text, {"w": w, "down": down}, ways=2)
+    assert case.changed == is_split
+    x = normal(1, 3)
+    want = (x.astype(np.float64) @ w).reshape(rows, 2) @ down
+    np.testing.assert_allclose(case(x)[0], want, rtol=1e-5, atol=1e-5)
