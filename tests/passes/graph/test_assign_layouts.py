@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def random_module(seed: int, length: int) -> ModuleOp:
         kernel = int(rng.choice([1, 3]))
         weight = f"tensor<4x4x{kernel}x{kernel}xf32>"
         pads = "pads = [1, 1, 1, 1] " if kernel == 3 else ""
-        match rng.integers(6):
+        match int(rng.integers(6)):
             case 0 | 1:
                 arguments.append(f"%w{i}: {weight}")
                 line = f"graph.conv %{first}, %w{i} {pads}: ({IMAGE}, {weight}) -> {IMAGE}"
@@ -68,8 +69,8 @@ def random_module(seed: int, length: int) -> ModuleOp:
     )
 
 
-def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> Array:
-    return rng.standard_normal(shape).astype(dtype)
+def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: type[np.floating[Any]]) -> Array:
+    return np.asarray(rng.standard_normal(shape), dtype)
 
 
 def random_model(seed: int) -> CostModel:
@@ -79,7 +80,8 @@ def random_model(seed: int) -> CostModel:
         return Rate(None, *(float(number) for number in rng.integers(0, 60, 2)))
 
     rates = {kind: (rate(),) for kind in MODELS["numpy"].rates}
-    return CostModel(rates, *(float(number) for number in rng.integers(0, 200, 3)))
+    call, to_last, to_first = (float(number) for number in rng.integers(0, 200, 3))
+    return CostModel(rates, call, to_last, to_first)
 
 
 def cost(values: set[SSAValue], last: set[Operation], region: OrderRegion, model: CostModel) -> int:
@@ -157,7 +159,7 @@ WINDOWS = """func.func @main(%x: tensor<2x6x9x8xELEMENT>, %w: tensor<6x1x3x3xELE
 @pytest.mark.parametrize(
     ("element", "dtype"), [("f16", np.float16), ("f32", np.float32), ("f64", np.float64)]
 )
-def test_every_kind_of_operation_converted(element: str, dtype: type) -> None:
+def test_every_kind_of_operation_converted(element: str, dtype: type[np.floating[Any]]) -> None:
     """All of them at once: strides, groups, per-channel operands, an axis, a reduction to another rank."""
     module = parse_module(WINDOWS.replace("ELEMENT", element), make_context())
     rng = np.random.default_rng(0)
