@@ -114,19 +114,18 @@ def test_an_update_in_place_stays_behind_what_reads_the_old_contents() -> None:
 
 def test_a_search_of_negative_nodes_is_refused() -> None:
     with pytest.raises(PassFailure, match="can't be negative, found -1"):
-        load_pass("schedule-for-memory")(nodes=-1).run(make_context(), run_passes(BRANCHES).module)
+        run_passes(BRANCHES, "schedule-for-memory", nodes=-1)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(case=graph_modules(), seed=st.integers(0, 10**6))
+@given(case=graph_modules(max_ops=12), seed=st.integers(0, 10**6))
 def test_every_order_that_the_steps_allow_is_right(case: GraphCase, seed: int) -> None:
     """Random programs in a random order of their steps, with every destination really overwritten."""
     context = make_context()
     context.weights = case.weights
     module = case.module
     load_pass("convert-graph-to-kernel")().run(context, module)
-    for name in BOTH:
-        load_pass(name)().run(context, module)
+    load_pass("reuse-in-place")().run(context, module)
     inputs = list(case.inputs.values())
     want = evaluate(module, inputs, context)
     generator = random.Random(seed)
@@ -152,7 +151,7 @@ def test_random_programs(case: GraphCase) -> None:
 def _random_order(graph: StepGraph, generator: random.Random) -> list[int]:
     order: list[int] = []
     while len(order) < len(graph.steps):
-        ready = [
+        ready: list[int] = [
             step
             for step, facts in enumerate(graph.steps)
             if step not in order and set(facts.after) <= set(order)
@@ -174,7 +173,7 @@ def test_a_model_of_two_towers_needs_less() -> None:
     """CLIP, a text and an image: its peak is lower with one tower after the other in the better order."""
     path = Path(__file__).parents[2] / "models" / "clip_tiny_dyn.onnx"
     inputs = read_npz(path.with_suffix(".npz"), "in")
-    arenas = []
+    arenas: list[int] = []
     for disabled in ((), ("schedule-for-memory",)):
         options = mlopt.CompileOptions(pipeline=mlopt.PipelineOptions(disabled=disabled))
         arenas.append(mlopt.compile(path, inputs=inputs, options=options).report()["memory"]["arena_bytes"])
