@@ -198,7 +198,8 @@ def _rectangle(planned: PlannedBuffer, box: _Box, classes: str) -> str:
 def _label(name: str, box: _Box, zoomable: bool) -> Iterable[str]:
     """The name in the rectangle: across, upright, or shortened; none where it has no room."""
     name = one_line(name)
-    upright = box.height > box.width
+    across = CHARACTER * LABEL_SIZE * len(name) + 4 <= box.width and LABEL_SIZE + 2 <= box.height
+    upright = not across and box.height > box.width
     length, breadth = (box.height, box.width) if upright else (box.width, box.height)
     shown = _shortened(name, length - 4, LABEL_SIZE)
     size, hidden = float(LABEL_SIZE), ""

@@ -20,6 +20,7 @@ COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text()
         "reading-ir.md",
         "command-line.md",
         "python-api.md",
+        "memory.md",
         "validation.md",
         "optimisation.md",
         "split-parallel.md",
