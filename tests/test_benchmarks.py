@@ -149,3 +149,14 @@ def test_unsafe_rewrites_have_places() -> None:
     }"""
     model = onnx.parser.parse_model(text)
     assert [entry.places(model) for entry in unsafe.values()] == [1, 1]
+
+
+def test_scheduling(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each table has a row for each seed and the means; no list rule is below what the searches found."""
+    main = runpy.run_path(str(BENCHMARKS / "scheduling.py"))["main"]
+    assert main(["--seeds", "2", "--p", "0.25", "--nodes", "20000"]) == 0
+    out = capsys.readouterr().out
+    rows = re.findall(r"^ +[01] +(?:34|100|102) +\d.*$", out, re.MULTILINE)
+    assert len(rows) == 8
+    assert all(float(ratio) >= 1 for row in rows for ratio in row.split()[6:])
+    assert out.count("2 of 2 proved") >= 3
