@@ -16,7 +16,7 @@ from mlopt.visual.planned import MemoryPlan, PlannedBuffer
 
 WIDTH, HALF_WIDTH, HEIGHT = 1000, 560, 460
 """Of the area of a plan, in pixels; the narrower one is for two plans side by side."""
-LEFT, RIGHT, TOP, BOTTOM = 84, 24, 116, 46
+LEFT, RIGHT, TOP, BOTTOM = 92, 24, 116, 46
 """Margins around it, for the axes, titles and the legend."""
 STRIP, STRIP_GAP = 56, 14
 """Height of the strip of live bytes, and what is between it and the plan above."""
@@ -198,7 +198,7 @@ def _rectangle(planned: PlannedBuffer, box: _Box, classes: str) -> str:
 def _label(name: str, box: _Box, zoomable: bool) -> Iterable[str]:
     """The name in the rectangle: across, upright, or shortened; none where it has no room."""
     name = one_line(name)
-    across = CHARACTER * LABEL_SIZE * len(name) + 4 <= box.width and LABEL_SIZE + 2 <= box.height
+    across = CHARACTER * LABEL_SIZE * len(name) + 4 <= box.width and box.height >= LABEL_SIZE + 2
     upright = not across and box.height > box.width
     length, breadth = (box.height, box.width) if upright else (box.width, box.height)
     shown = _shortened(name, length - 4, LABEL_SIZE)
