@@ -145,7 +145,7 @@ class PowOp(BinaryOp):
 
 @irdl_op_definition
 class MinOp(BinaryOp):
-    """The smaller element; NaN if either is NaN. ONNX Min.
+    """The smaller element; NaN if either is NaN, either of two zeros of different signs. ONNX Min.
 
     ```mlir
     %y = graph.min %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
@@ -158,7 +158,7 @@ class MinOp(BinaryOp):
 
 @irdl_op_definition
 class MaxOp(BinaryOp):
-    """The larger element; NaN if either is NaN. ONNX Max.
+    """The larger element; NaN if either is NaN, either of two zeros of different signs. ONNX Max.
 
     ```mlir
     %y = graph.max %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>

@@ -91,6 +91,8 @@ class _Expansion:
         self.variables = variables
         self.ctx = ctx
         self.ops: list[Operation] = []
+        self.begun = 0
+        """Operations that were looked at, which `ops` has once all below them are expanded."""
         self.known: dict[SSAValue, Terms | None] = {}
 
     def terms(self, value: SSAValue) -> Terms | None:
@@ -106,13 +108,16 @@ class _Expansion:
         if not isinstance(op, _ARITHMETIC):
             number = uniform_value(value, self.ctx)
             return None if number is None or not isfinite(number) else _constant(number, count)
-        if len(self.ops) >= MAX_OPS:
+        if self.begun >= MAX_OPS:
             return None
-        operands = [self.terms(operand) for operand in op.operands]
-        if any(terms is None for terms in operands):
-            return None
+        self.begun += 1
+        operands: list[Terms] = []
+        for operand in op.operands:
+            if (terms := self.terms(operand)) is None:
+                return None
+            operands.append(terms)
         self.ops.append(op)
-        return _applied(op, [terms for terms in operands if terms is not None])
+        return _applied(op, operands)
 
 
 def _applied(op: Operation, operands: Sequence[Terms]) -> Terms | None:

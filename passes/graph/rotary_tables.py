@@ -27,52 +27,75 @@ class Tables:
         self.ctx = ctx
         self._halves: dict[tuple[Attribute, bool], graph.ConstantOp] = {}
 
-    def has_half(self, table: SSAValue, size: int, *, interleaved: bool, depth: int = MAX_DEPTH) -> bool:
+    def has_half(self, table: SSAValue, size: int, *, interleaved: bool) -> bool:
         """Is the table known to have the same number for both numbers of a pair, along a last dimension of `size`?
 
         Numbers that are one for the whole last dimension are, too.
         """
+        level, seen = [table], {table}
+        for _ in range(MAX_DEPTH):
+            below: list[SSAValue] = []
+            for value in level:
+                operands = self._computed_from(value, size, interleaved=interleaved)
+                if operands is None:
+                    return False
+                below += (operand for operand in dict.fromkeys(operands) if operand not in seen)
+                seen.update(below)
+            if not below:
+                return True
+            level = below
+        return False
+
+    def _computed_from(self, table: SSAValue, size: int, *, interleaved: bool) -> Sequence[SSAValue] | None:
+        """What must have halves for the table to have them: nothing if it is known; None if it is not known."""
         shape, op = shape_of(table), table.owner
         if not shape or shape[-1] == 1:
-            return True
-        if shape[-1] != size or depth == 0:
-            return False
+            return ()
+        if shape[-1] != size:
+            return None
         match op:
             case graph.ConstantOp():
                 array = constant_of(op, self.ctx)
-                return array is not None and _is_doubled(array, interleaved=interleaved)
+                return () if array is not None and _is_doubled(array, interleaved=interleaved) else None
             case graph.ConcatOp():
-                return _is_doubling(op) and not interleaved
+                return () if _is_doubling(op) and not interleaved else None
             case graph.ReshapeOp() if interleaved and _doubled_pairs(op) is not None:
-                return True
+                return ()
             case graph.ReshapeOp() if shape_of(op.input)[-1:] == (size,):
-                operands: Sequence[SSAValue] = (op.input,)
+                return (op.input,)
             case graph.TransposeOp() if op.permutation[-1] == rank_of(table) - 1:
-                operands = (op.input,)
+                return (op.input,)
             case graph.ExpandOp():
-                operands = (op.input,)
+                return (op.input,)
             case graph.GatherOp() if op.axis.value.data < rank_of(op.input) - 1:
-                operands = (op.input,)
+                return (op.input,)
             case Operation() if isinstance(op, _PER_ELEMENT):
-                operands = op.operands
+                return op.operands
             case _:
-                return False
-        return all(
-            self.has_half(operand, size, interleaved=interleaved, depth=depth - 1) for operand in operands
-        )
+                return None
 
     def half(self, table: SSAValue, new: list[Operation], *, interleaved: bool) -> SSAValue:
         """The numbers of the table, one per pair, for a table that has a half; what makes them is added to `new`.
 
         Where it is the same for all but the last two dimensions it has only these.
         """
-        half = self._half(table, new, interleaved=interleaved)
+        half = self._half(table, new, {}, interleaved=interleaved)
         shape = shape_of(half)
         if len(shape) > 2 and all(size == 1 for size in shape[:-2]):
             half = _added(graph.ReshapeOp(half, shape[-2:]), new)
         return half
 
-    def _half(self, table: SSAValue, new: list[Operation], *, interleaved: bool) -> SSAValue:
+    def _half(
+        self, table: SSAValue, new: list[Operation], known: dict[SSAValue, SSAValue], *, interleaved: bool
+    ) -> SSAValue:
+        """The half of a table, which is made once: `known` are those that were made for others."""
+        if table not in known:
+            known[table] = self._made_half(table, new, known, interleaved=interleaved)
+        return known[table]
+
+    def _made_half(
+        self, table: SSAValue, new: list[Operation], known: dict[SSAValue, SSAValue], *, interleaved: bool
+    ) -> SSAValue:
         shape, op = shape_of(table), table.owner
         if not shape or shape[-1] == 1:
             return table
@@ -84,16 +107,16 @@ class Tables:
             case graph.ReshapeOp() if interleaved and (pairs := _doubled_pairs(op)) is not None:
                 return _added(graph.ReshapeOp(pairs, (*shape[:-1], shape[-1] // 2)), new)
             case graph.ReshapeOp():
-                inner = self._half(op.input, new, interleaved=interleaved)
+                inner = self._half(op.input, new, known, interleaved=interleaved)
                 made: Operation = graph.ReshapeOp(inner, (*shape[:-1], shape[-1] // 2))
             case graph.ExpandOp():
-                inner = self._half(op.input, new, interleaved=interleaved)
+                inner = self._half(op.input, new, known, interleaved=interleaved)
                 made = graph.ExpandOp(inner, (*shape[:-1], shape[-1] // 2))
             case _:
                 assert isinstance(op, Operation)
                 kept = op.operands[1:] if isinstance(op, graph.GatherOp) else ()
                 halves = [
-                    self._half(operand, new, interleaved=interleaved)
+                    self._half(operand, new, known, interleaved=interleaved)
                     for operand in op.operands[: len(op.operands) - len(kept)]
                 ]
                 type_ = TensorType(tensor_type(table.type).element_type, (*shape[:-1], shape[-1] // 2))

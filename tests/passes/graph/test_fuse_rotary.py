@@ -229,3 +229,17 @@ def test_inner_values_that_are_outputs_stay(inner: int) -> None:
     outcome = chain.check(y, f"v{inner}", passes="fuse-rotary")
     assert "rotary_embedding" not in outcome.ops
     assert outcome.missed[0].endswith("is also a graph output")
+
+
+def test_tables_that_are_used_twice_are_halved_once() -> None:
+    """Each of 12 squares reads the one before twice: the halves are as many operations as the two tables were."""
+    c = Chain(x=np.float32([[1, 2, 3, 4]]), a=np.float32([[0.5, 0.25]]))
+    table = c("Cos", c("Concat", "a", "a", axis=-1))
+    for _ in range(12):
+        table = c("Mul", table, table)
+    first, second = c("Split", "x", outputs=2, axis=-1, num_outputs=2)
+    rotated = c("Concat", c("Neg", second), first, axis=-1)
+    y = c("Add", c("Mul", "x", table), c("Mul", rotated, table))
+    outcome = c.check(y, passes="fuse-rotary")
+    assert outcome.ops["rotary_embedding"] == 1
+    assert outcome.ops["mul"] == 2 * 12

@@ -140,3 +140,14 @@ def test_a_constant_that_enlarges_x() -> None:
     outcome = chain.check(chain("Mul", "x", gate), passes="fuse-swish")
     assert "swish" not in outcome.ops
     assert "a constant enlarges tensor<2x12xf32> to tensor<3x2x12xf32>" in outcome.missed[0]
+
+
+def test_a_long_sum_below_is_not_expanded() -> None:
+    """Formulas are looked for in as many operations as they have: deep ones end neither in an error nor in a miss."""
+    c = Chain(x=values())
+    y = "x"
+    for _ in range(400):
+        y = c("Mul", c("Add", y, "x"), c("Sigmoid", y))
+    outcome = c.check(y, passes="fuse-swish")
+    assert outcome.ops["swish"] == 0
+    assert not outcome.missed
