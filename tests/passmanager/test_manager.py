@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mlopt.diagnostics import PassFailure, PipelineError, Place, VerifyFailure
 from mlopt.ir import CompilerContext, make_context, parse_module, print_module
 from mlopt.passmanager import Condition, IRPrinting, Pass, PassManager, Pipeline, no_ops_of
+from mlopt.passmanager.conditions import GRAPH_LEVEL
 from mlopt.passmanager.reports import PASSES_PHASE, statistics_report, timing_report
 
 TEXT = """
@@ -168,6 +169,20 @@ def test_conditions() -> None:
     with pytest.raises(VerifyFailure) as failure:
         run(pipeline(PromisesNoFunc()))
     assert failure.value.notes[-1].message == "pass 'promises-no-func' ensures this"
+
+
+@pytest.mark.parametrize("found", ["memref.alloc", "kernel.launch"])
+def test_passes_of_the_graph_level_say_that_they_come_too_late(found: str) -> None:
+    """At a lower level they would find nothing to do, and say nothing of it."""
+    text = f'func.func @f() {{\n  "{found}"() : () -> ()\n  func.return\n}}\n'
+    ctx = make_context(allow_unregistered=True)
+    for condition in GRAPH_LEVEL:
+        error = condition(parse_module(text.replace(found, "other.op"), ctx, "x.mlir"))
+        assert error is None
+    error = GRAPH_LEVEL[0](parse_module(text.replace(found, f"{found}_like"), ctx, "x.mlir"))
+    assert error is not None
+    assert error.message.startswith(f"expected a module at the graph level, found '{found}_like': ")
+    assert error.place == Place("x.mlir", 2, 3)
 
 
 def test_errors_of_passes() -> None:
