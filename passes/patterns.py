@@ -50,7 +50,7 @@ def check_pattern_names(names: Collection[str]) -> None:
         patterns = known.get(pass_name, {}) if colon else {name for each in known.values() for name in each}
         if pattern not in patterns and pattern not in DRIVER_REWRITES:
             of = f" of pass '{pass_name}'" if colon else ""
-            hint = did_you_mean(nearest(pattern, patterns)) or "; --list-patterns lists them"
+            hint = did_you_mean(nearest(pattern, patterns)) or "; mlopt-opt --list-patterns lists them"
             raise PipelineError(f"there is no pattern '{pattern}'{of} to disable{hint}")
 
 

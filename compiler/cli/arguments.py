@@ -105,14 +105,20 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
 def add_disable_options(parser: argparse.ArgumentParser) -> None:
     """What leaves passes and patterns out, of `mlopt` and `mlopt-opt` alike."""
     parser.add_argument(
-        "--disable-pass", action="append", default=[], metavar="NAME", help="leave a pass out"
+        "--disable-pass",
+        action="extend",
+        type=_names,
+        default=[],
+        metavar="NAME[,NAME]",
+        help="leave passes out (mlopt-opt --list-passes has the names)",
     )
     parser.add_argument(
         "--disable-pattern",
-        action="append",
+        action="extend",
+        type=_names,
         default=[],
-        metavar="[PASS:]NAME",
-        help="leave a pattern out of every pass, or of one (mlopt-opt --list-patterns has the names)",
+        metavar="[PASS:]NAME[,...]",
+        help="leave patterns out of every pass, or of one (mlopt-opt --list-patterns has the names)",
     )
 
 
@@ -212,6 +218,10 @@ def check_disabled(passes: Sequence[str], patterns: Sequence[str]) -> None:
             check_pattern_names(patterns)
     except PipelineError as error:
         raise UsageError(error.message) from None
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",")
 
 
 def _parse_dims(texts: Sequence[str]) -> dict[str, int]:

@@ -28,11 +28,16 @@ _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF
 
 
 def guarded(
-    run: Callable[[], int], *, program: str = "mlopt", sources: Mapping[str, str] | None = None
+    run: Callable[[], int],
+    *,
+    program: str = "mlopt",
+    command: str | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> int:
     """Run a command and return its exit code: 0, 1 for an error, 2 for a wrong command line.
 
-    `sources` (file name → text) gives the lines that diagnostics show where no file holds them.
+    `command` is what has the help on a wrong command line, `mlopt run` (default: the program). `sources` (file name →
+    text) gives the lines that diagnostics show where no file holds them.
     """
     sys.setrecursionlimit(max(RECURSION_LIMIT, sys.getrecursionlimit()))
     gc.set_threshold(GARBAGE_THRESHOLD)
@@ -53,7 +58,7 @@ def guarded(
     except BaseException as error:
         if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
             traceback.print_exc()
-        return _report(error, program, sources)
+        return _report(error, program, command or program, sources)
 
 
 def _exit_code(run: Callable[[], int]) -> int:
@@ -70,12 +75,12 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process runs
 
 
-def _report(error: BaseException, program: str, sources: Mapping[str, str] | None) -> int:
+def _report(error: BaseException, program: str, command: str, sources: Mapping[str, str] | None) -> int:
     notes: list[str] = getattr(error, "__notes__", [])
     match error:
         case UsageError():
-            print(f"{program}: error: {error.message}", file=sys.stderr)
-            print(f"try '{program} --help'", file=sys.stderr)
+            print(f"{command}: error: {error.message}", file=sys.stderr)
+            print(f"try '{command} --help'", file=sys.stderr)
             return error.exit_code
         case MloptError():
             for diagnostic in error.diagnostics:

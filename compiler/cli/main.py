@@ -21,11 +21,12 @@ EPILOG = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point of the command; returns the exit code."""
-    return guarded(lambda: _main(arguments))
-
-
-def _main(arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
+    command = f"mlopt {given[0]}" if given and not given[0].startswith("-") else None
+    return guarded(lambda: _main(given), command=command)
+
+
+def _main(given: Sequence[str]) -> int:
     parsed = build_parser().parse_args(with_bare_validate(given))
     return parsed.command(parsed)
 

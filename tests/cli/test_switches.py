@@ -36,6 +36,19 @@ def test_a_pattern_is_left_out(mlopt: Command) -> None:
     assert report(mlopt, "--disable-pattern", "cse:erase-dead") == report(mlopt)
 
 
+def test_passes_by_commas(mlopt: Command) -> None:
+    both = report(mlopt, "--disable-pass", "cse,fuse-kernels")
+    assert both
+    assert both == report(mlopt, "--disable-pass", "cse", "--disable-pass", "fuse-kernels")
+    assert not {"cse", "fuse-kernels"} & both.keys()
+    done = mlopt(*COMPILE, "--disable-pass", "cse,fuse-kernel")
+    assert done.code == 2
+    assert done.err.splitlines() == [
+        "mlopt compile: error: there is no pass 'fuse-kernel' to disable; did you mean 'fuse-kernels'?",
+        "try 'mlopt compile --help'",
+    ]
+
+
 def test_configuration_files(mlopt: Command) -> None:
     pattern = next(iter(report(mlopt)["fuse-kernels"]))
     Path("c.json").write_text(json.dumps({"disable_pattern": [pattern], "pipeline": "O3"}))

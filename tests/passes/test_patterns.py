@@ -141,7 +141,7 @@ def test_a_rewrite_without_pattern_is_switched_off(passes: str, pattern: str, op
             "no pass 'csee' to disable pattern 'merge-equal' of; did you mean 'cse'?",
         ),
         ("cse:MergeReshapes", "there is no pattern 'MergeReshapes' of pass 'cse' to disable"),
-        ("zzz", "there is no pattern 'zzz' to disable; --list-patterns lists them"),
+        ("zzz", "there is no pattern 'zzz' to disable; mlopt-opt --list-patterns lists them"),
     ],
 )
 def test_unknown_patterns(name: str, message: str) -> None:
