@@ -111,7 +111,8 @@ def read_samples(path: str, main: FuncOp) -> list[dict[str, Array]]:
                 name.removeprefix("in:"): file[name] for name in file.files if not name.startswith("out:")
             }
     except (OSError, ValueError, EOFError, AttributeError) as error:
-        raise PassFailure(f"expected an .npz file of calibration inputs, found '{path}': {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise PassFailure(f"expected an .npz file of calibration inputs, found '{path}': {reason}") from None
     counts: dict[str, int] = {}
     for name, argument in zip(input_names(main), main.body.block.args, strict=True):
         if name not in arrays:

@@ -140,6 +140,11 @@ class _Weight:
         return _Weight(np.clip(np.rint(array / scale), -127, 127).astype(np.int8), scale)
 
 
+def _names_of(op: Operation) -> list[str]:
+    """What `keep` may call an operator: its nodes, and its results."""
+    return [*node_names(op.location), *(result.name_hint for result in op.results if result.name_hint)]
+
+
 @dataclass
 class _Quantizer:
     """One run of the pass on a function."""
@@ -154,6 +159,7 @@ class _Quantizer:
     weights: dict[Operation, _Weight] = field(default_factory=dict[Operation, _Weight])
 
     def run(self) -> bool:
+        self._warn_of_idle_names()
         self._select()
         if not self.targets:
             return False
@@ -167,6 +173,15 @@ class _Quantizer:
         return self._rewrite()
 
     # Selection
+
+    def _warn_of_idle_names(self) -> None:
+        """A name in `keep` that nothing has is most likely a mistake, which would go unnoticed."""
+        names = {name for op in self.main.body.block.ops for name in _names_of(op)}
+        for pattern in self.options.keep:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                self.ctx.warn(
+                    f"pass 'quantize': no node or value has the name '{pattern}' of 'keep'", self.main
+                )
 
     def _select(self) -> None:
         block = self.main.body.block
@@ -192,7 +207,7 @@ class _Quantizer:
 
     def _obstacle(self, op: Operation) -> str | None:
         """Why an operator is not quantized, as far as that does not depend on others."""
-        names = [*node_names(op.location), *(r.name_hint for r in op.results if r.name_hint)]
+        names = _names_of(op)
         for pattern in self.options.keep:
             if any(fnmatchcase(name, pattern) for name in names):
                 return f"'keep' names it ('{pattern}')"

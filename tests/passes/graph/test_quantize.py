@@ -166,13 +166,15 @@ def test_what_stays_float(network: Path, options: str, integer: int) -> None:
 
 
 def test_remarks_say_the_error_and_why_not(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    step = quantize_step(network.parent / "c.npz", "keep=second")
+    step = quantize_step(network.parent / "c.npz", "keep={second,fourth*}")
     target = network.parent / "out.mlir"
     arguments = ["compile", str(network), "-o", str(target), "--to", "graph", "--remarks", "passed,missed"]
     assert main([*arguments, "--pipeline", step]) == 0
     text = capsys.readouterr().err
     assert "node \"first\": remark: [quantize] quantized 'conv': SQNR" in text
     assert "node \"second\": remark: [quantize] stays float: 'keep' names it ('second')" in text
+    assert "warning: pass 'quantize': no node or value has the name 'fourth*' of 'keep'" in text
+    assert "'second' of 'keep'" not in text
 
 
 @pytest.mark.parametrize(
