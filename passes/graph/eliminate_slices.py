@@ -282,20 +282,31 @@ def _pad_of_less(op: graph.SliceOp, pad: graph.PadOp) -> list[tuple[int, int]] |
 
 
 class ConcatOfConcat(RewritePattern):
-    """concat(a, concat(b, c)) along one axis -> concat(a, b, c), if nothing else uses the inner one"""
+    """concat(a, concat(b, c)) along one axis -> concat(a, b, c), if nothing else uses the inner one
+
+    Concats in concats in concats go at once, into the last one: one after the other would copy operands each time.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: graph.ConcatOp, rewriter: PatternRewriter, /) -> None:
-        axis = op.axis.value.data
+        if self._is_taken(op):
+            return
         operands: list[SSAValue] = []
-        for operand in op.inputs:
+        pending = list(reversed(op.inputs))
+        while pending:
+            operand = pending.pop()
             inner = operand.owner
-            if isinstance(inner, graph.ConcatOp) and inner.axis.value.data == axis and operand.has_one_use():
-                operands += inner.inputs
+            if isinstance(inner, graph.ConcatOp) and inner.axis == op.axis and operand.has_one_use():
+                pending += reversed(inner.inputs)
             else:
                 operands.append(operand)
         if len(operands) > len(op.inputs):
-            rewriter.replace(op, graph.ConcatOp(operands, axis))
+            rewriter.replace(op, graph.ConcatOp(operands, op.axis.value.data))
+
+    def _is_taken(self, op: graph.ConcatOp) -> bool:
+        """Is its only use a concat along the same axis?"""
+        use = op.result.get_user_of_unique_use()
+        return isinstance(use, graph.ConcatOp) and use.axis == op.axis
 
 
 class ConcatOfNeighbours(_CutPattern):

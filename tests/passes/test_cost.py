@@ -96,3 +96,27 @@ def test_a_fusion_costs_little_where_there_is_nothing_like_it(name: str) -> None
     manager = PassManager(ctx, parse_pipeline(f"builtin.module({name})"), verify_each=False)
     manager.run(module)
     assert count_calls(lambda: manager.run(module)) <= 80 * LARGE
+
+
+def test_concats_in_concats_are_taken_at_once() -> None:
+    """A value that grows by one operand at a time: each operand is copied into the last concat only."""
+
+    def calls(count: int) -> float:
+        lines: list[str] = []
+        shape = 1
+        for index in range(count):
+            before, shape = (f"%v{index - 1}" if index else "%x"), shape + 1
+            types = f"(tensor<{shape - 1}xf32>, tensor<1xf32>) -> tensor<{shape}xf32>"
+            lines.append(f"%v{index} = graph.concat {before}, %x axis = 0 : {types}")
+        body = "\n".join(lines)
+        text = (
+            f"func.func @main(%x: tensor<1xf32>) -> tensor<{shape}xf32> {{ {body}\n"
+            f"func.return %v{count - 1} : tensor<{shape}xf32> }}"
+        )
+        ctx = make_context()
+        module = parse_module(text, ctx)
+        manager = PassManager(ctx, parse_pipeline("builtin.module(eliminate-slices)"), verify_each=False)
+        return count_calls(lambda: manager.run(module)) / count
+
+    calls(10)
+    assert calls(LARGE) <= GROWTH * calls(SMALL)
