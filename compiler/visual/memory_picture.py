@@ -142,8 +142,7 @@ def _heading(title: str, plan: MemoryPlan, frame: _Frame) -> list[str]:
     share = (plan.arena_bytes - plan.peak_bytes) / plan.peak_bytes if plan.peak_bytes else 0.0
     count = len(plan.buffers)
     figures = (
-        f"arena {plan.arena_bytes:,} bytes, lower bound {plan.peak_bytes:,}, fragmentation {share:.1%}; "
-        f"{count} buffer{'s' * (count != 1)}"
+        f"arena {plan.arena_bytes:,} bytes, fragmentation {share:.1%}, {count} buffer{'s' * (count != 1)}"
     )
     return [
         f'<text class="title" x="{frame.left}" y="26">{escape(_shortened(title, frame.width, 16))}</text>',
