@@ -278,15 +278,15 @@ def finish(
 
 
 def validation_tolerance(text: str) -> bool | float:
-    """What `--validate` gives: a number of at least 0, or nothing for the default."""
+    """What `--validate` gives: a finite number of at least 0, or nothing for the default."""
     if not text:
         return True
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not value >= 0:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
+    if not (value >= 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"expected a finite number of at least 0, found '{text}'")
     return value
 
 

@@ -272,7 +272,7 @@ def test_the_commands_undo_a_fault_and_return_1(
     np.testing.assert_allclose(a, np.load("want.npz")["result0"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("value", ["-1", "nan", "much"])
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "much"])
 def test_a_tolerance_is_a_number_of_at_least_0(value: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert opt.main(["--validate=" + value, "-"]) == 2
-    assert f"expected a number of at least 0, found '{value}'" in capsys.readouterr().err
+    assert f"expected a finite number of at least 0, found '{value}'" in capsys.readouterr().err
