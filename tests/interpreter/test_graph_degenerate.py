@@ -43,9 +43,11 @@ def variants(case: Case) -> Iterator[Variant]:
     sizes = {size for operand in op.operands for size in shape_of(operand)} - {0}
     for size in sorted(sizes):
         yield from _variant(case, op, lambda old, size=size: _replaced(old, size), op.properties)
-    # Lists of a number for each dimension are empty at rank 0.
+    # Lists of a number for each dimension are empty at rank 0; there are as many operands as before.
     properties = {
-        name: DenseArrayBase.from_list(value.elt_type, []) if isinstance(value, DenseArrayBase) else value
+        name: DenseArrayBase.from_list(value.elt_type, [])
+        if isinstance(value, DenseArrayBase) and name != "operandSegmentSizes"
+        else value
         for name, value in op.properties.items()
     }
     yield from _variant(case, op, lambda _: (), properties)
