@@ -210,3 +210,15 @@ def test_errors(mlopt: Command) -> None:
     done = mlopt("memory", "m.onnx", "--dim", f"batch={BATCH}", "--compare", "most")
     assert done.code == 2
     assert "--compare wants none, conservative, aggressive, O0" in done.err
+
+
+@pytest.mark.parametrize("command", [("memory",), ("run", "--inputs", "io.npz")])
+def test_a_wrong_plan_in_a_compiled_file_is_warned_of(mlopt: Command, command: tuple[str, ...]) -> None:
+    """A file is run as it is, but its plan is verified: here all buffers are moved onto one another."""
+    assert mlopt("compile", "m.onnx", "--dim", f"batch={BATCH}", "--no-optimize", "-o", "m.mlir").code == 0
+    text = Path("m.mlir").read_text()
+    assert len(set(re.findall(r"memref\.view %arena\[%c(\d+)\]", text))) > 1
+    Path("m.mlir").write_text(re.sub(r"memref\.view %arena\[%c\d+\]", "memref.view %arena[%c0]", text))
+    done = mlopt(command[0], "m.mlir", *command[1:])
+    assert "warning: the memory plan is not safe, the results may be wrong: " in done.err
+    assert re.search(r"buffers '%\w+ #0' .* and '%\w+ #1' .* overlap", done.err)
