@@ -27,6 +27,8 @@ from mlopt.diagnostics import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from mlopt.compilation import Compilation
     from mlopt.interpreter.memref import Executable
     from mlopt.options import CompileOptions
@@ -100,6 +102,18 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         "--report", type=Path, metavar="FILE.json", help="write figures of the compilation and run"
     )
     add_remark_options(parser)
+
+
+def add_inputs_option(parser: argparse.ArgumentParser) -> None:
+    """`--inputs`, where they are an example of shapes only; see `example_inputs`."""
+    parser.add_argument("--inputs", type=Path, help="an .npz file of inputs, to take dimensions from")
+
+
+def example_inputs(arguments: argparse.Namespace) -> dict[str, np.ndarray] | None:
+    """The arrays of `--inputs`, if it is given."""
+    from mlopt.arrays import read_npz
+
+    return read_npz(arguments.inputs, "in") if arguments.inputs else None
 
 
 def add_disable_options(parser: argparse.ArgumentParser) -> None:

@@ -57,6 +57,19 @@ def test_an_imported_model_compiles_to_the_same_bytes_as_the_onnx_file(mlopt: Co
     assert Path("a.safetensors").read_bytes() == Path("b.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("command", "file"), [("import", "a.mlir"), ("compile", "a.mlir"), ("export", "a.onnx")]
+)
+def test_dimensions_come_from_inputs_too(mlopt: Command, command: str, file: str) -> None:
+    assert mlopt(command, "m.onnx", "--inputs", "io.npz", "-o", file).code == 0
+    assert mlopt(command, "m.onnx", "--dim", f"batch={BATCH}", "-o", f"b.{file}").code == 0
+    assert Path(file).read_bytes() == Path(f"b.{file}").read_bytes()
+    assert "io.npz" not in mlopt(command, "m.onnx", "--inputs", "io.npz", "-o", file).err
+    done = mlopt(command, "m.onnx", "--inputs", "none.npz", "-o", file)
+    assert done.code == 1
+    assert done.err.startswith("none.npz: error: ")
+
+
 def test_a_compiled_file_runs_as_it_is(mlopt: Command) -> None:
     """The engine executes the text: a changed constant changes the result, and no pass runs."""
     mlopt("compile", "m.onnx", "--dim", "batch=5", "-o", "c.mlir")

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from pathlib import Path
 
-from mlopt.cli.arguments import Commands, add_command, add_pipeline_options, compile_options
+from mlopt.cli.arguments import (
+    Commands,
+    add_command,
+    add_inputs_option,
+    add_pipeline_options,
+    compile_options,
+    example_inputs,
+)
 from mlopt.cli.progress import progress
 from mlopt.diagnostics import one_line
 
@@ -24,17 +30,16 @@ def add_parser(commands: Commands) -> None:
         "say whether a model can be compiled, and all that stands in the way",
         "mlopt check model.onnx --dim batch=1",
     )
-    command.add_argument("--inputs", type=Path, help="an .npz file of inputs, to take dimensions from")
+    add_inputs_option(command)
     add_pipeline_options(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`mlopt check`."""
-    from mlopt.arrays import read_npz
     from mlopt.checking import check_model
 
     options = compile_options(arguments)
-    inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
+    inputs = example_inputs(arguments)
     with progress(f"checking {arguments.model}"):
         findings = check_model(arguments.model, options, inputs)
     if not arguments.quiet:

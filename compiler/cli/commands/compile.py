@@ -9,9 +9,11 @@ from mlopt.cli.arguments import (
     Commands,
     add_command,
     add_dump_option,
+    add_inputs_option,
     add_pipeline_options,
     compile_options,
     compile_with_progress,
+    example_inputs,
     exit_code,
     finish,
     say,
@@ -29,6 +31,7 @@ def add_parser(commands: Commands) -> None:
         "mlopt compile model.onnx -o model.mlir --dim batch=1 --to kernel",
     )
     command.add_argument("-o", dest="output", type=Path, required=True, help="the .mlir file to write")
+    add_inputs_option(command)
     command.add_argument(
         "--to",
         choices=("graph", "kernel", "memref"),
@@ -47,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_model_path(arguments.output)
     if arguments.report is not None:
         check_writable(arguments.report)
-    options = compile_options(arguments)
+    options, inputs = compile_options(arguments), example_inputs(arguments)
     with progress(f"loading {arguments.model}"):
-        compilation = load_model(arguments.model, options)
+        compilation = load_model(arguments.model, options, inputs=inputs)
     compile_with_progress(arguments, compilation, arguments.to)
     require_weights(compilation)
     save_model(compilation.module, compilation.ctx.weights, arguments.output)

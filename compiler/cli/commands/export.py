@@ -11,9 +11,11 @@ from mlopt.cli.arguments import (
     Commands,
     add_command,
     add_dump_option,
+    add_inputs_option,
     add_pipeline_options,
     compile_options,
     compile_with_progress,
+    example_inputs,
     exit_code,
     finish,
     say,
@@ -34,6 +36,7 @@ def add_parser(commands: Commands) -> None:
         "mlopt export model.onnx -o optimised.onnx --dim batch=1",
     )
     command.add_argument("-o", dest="output", type=Path, required=True, help="the .onnx file to write")
+    add_inputs_option(command)
     command.add_argument(
         "--external-data",
         action="store_true",
@@ -53,9 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_onnx_path(arguments.output)
     if arguments.report is not None:
         check_writable(arguments.report)
-    options = _for_export(compile_options(arguments))
+    options, inputs = _for_export(compile_options(arguments)), example_inputs(arguments)
     with progress(f"loading {arguments.model}"):
-        compilation = load_model(arguments.model, options)
+        compilation = load_model(arguments.model, options, inputs=inputs)
     compile_with_progress(arguments, compilation, "graph")
     require_weights(compilation)
     for name in bound_inputs(compilation.module):

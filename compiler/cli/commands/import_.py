@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mlopt.cli.arguments import Commands, add_command, compile_options, say
+from mlopt.cli.arguments import (
+    Commands,
+    add_command,
+    add_inputs_option,
+    compile_options,
+    example_inputs,
+    say,
+)
 from mlopt.cli.progress import progress
 from mlopt.diagnostics import UsageError
 
@@ -20,6 +27,7 @@ def add_parser(commands: Commands) -> None:
         "mlopt import model.onnx -o model.mlir --dim batch=1",
     )
     command.add_argument("-o", dest="output", type=Path, required=True, help="the .mlir file to write")
+    add_inputs_option(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,7 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"'mlopt import' takes an ONNX model, found '{arguments.model}'")
     check_model_path(arguments.output)
     with progress(f"importing {arguments.model}"):
-        compilation = load_model(arguments.model, compile_options(arguments))
+        compilation = load_model(
+            arguments.model, compile_options(arguments), inputs=example_inputs(arguments)
+        )
     save_model(compilation.module, compilation.ctx.weights, arguments.output)
     say(arguments, f"wrote {arguments.output}")
     return 0
