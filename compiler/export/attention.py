@@ -54,14 +54,15 @@ def _scale(op: graph.AttentionOp) -> float:
 def _is_standard(builder: Builder, op: graph.AttentionOp) -> bool:
     """Whether ONNX's operator gives the same numbers, and engines take these operands.
 
-    16-bit floats are rounded elsewhere there, and the scale is a number in f32. Dimensions of the batch and of
-    matrices don't broadcast.
+    16-bit floats are rounded elsewhere there, and the scale is a number in f32, whose root multiplies query and key:
+    one above 1 would overflow in other places. Dimensions of the batch and of matrices don't broadcast.
     """
     operands = [shape_of(operand) for operand in (op.query, op.key, op.value)]
     return (
         isinstance(element_of(op.query), Float32Type)
         and op.nan_to_zero is None
-        and _scale(op) > 0
+        and 0 < op.scale.value.data <= 1
+        and 0 < _scale(op) <= 1
         and len({shape[0] for shape in operands}) == 1
         and all(len(shape) == 4 and all(shape) for shape in operands)
         and len(op.masks) <= 1

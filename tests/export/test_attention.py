@@ -105,6 +105,7 @@ def test_one_operator(name: str) -> None:
 
 PARTS = {
     "NaN becomes 0": ((Q, special(K, np.nan), V), 0, {"nan_to_zero": True}),
+    "a scale that makes the query overflow": ((special(Q, 1e10), K, V), 0, {"scale": 1e30}),
     "a negative scale": ((Q, K, V), 0, {"scale": -0.3}),
     "scaled twice, one of them negative": ((Q, K, V), 0, {"scale": 0.5, "score_scale": -0.6}),
     "a mask that may hide all": ((Q, K, V, MASK), 0, {}),
