@@ -11,7 +11,8 @@ why it stands where it stands.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
   both before bufferization, so that the decisions stand in the IR. In O3 `tile-contractions` stands between them: a
   fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
-  `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are those that
+  `place-concats` stands right before `reuse-in-place`: what is computed in a part of another tensor overwrites no
+  operand. `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are those that
   the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md).
 - memref: bufferize, then workspaces (they are buffers too), then offsets.
 """
@@ -153,9 +154,6 @@ def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
     Elements of a pipeline as text: passes, and fixpoints of passes.
     """
     check_pass_names(options.disabled)
-    needed = sorted(_CONVERSIONS.intersection(options.disabled))
-    if needed:
-        raise PipelineError(f"pass '{needed[0]}' can't be disabled: without it nothing can run")
     match level:
         case "graph":
             return _graph_passes(options)
@@ -189,7 +187,7 @@ def _kernel_passes(options: PipelineOptions) -> list[str]:
     if options.thorough:
         passes.append("tile-contractions")
     if options.inplace:
-        passes.append("reuse-in-place")
+        passes += ["place-concats", "reuse-in-place"]
     passes.append("schedule-for-memory")
     return [*passes, "cse", "dce"]
 
@@ -214,7 +212,10 @@ def conversion(source: Level) -> str | None:
 
 
 def check_pass_names(names: Collection[str]) -> None:
-    """Raise `PipelineError` if one of the names is no pass."""
+    """Raise `PipelineError` if one of the names is no pass, or one that can't be left out."""
+    needed = sorted(_CONVERSIONS.intersection(names))
+    if needed:
+        raise PipelineError(f"pass '{needed[0]}' can't be disabled: without it nothing can run")
     for name in names:
         if name not in PASSES:
             hint = did_you_mean(nearest(name, PASSES)) or f"; expected one of {', '.join(PASSES)}"

@@ -36,6 +36,7 @@ PASSES: dict[str, str] = {
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",
     "tile-contractions": "mlopt.passes.kernel.tile_contractions:TileContractionsPass",
     "schedule-for-memory": "mlopt.passes.kernel.schedule_for_memory:ScheduleForMemoryPass",
+    "place-concats": "mlopt.passes.kernel.place_concats:PlaceConcatsPass",
     "reuse-in-place": "mlopt.passes.kernel.reuse_in_place:ReuseInPlacePass",
     "convert-kernel-to-memref": "mlopt.passes.convert_kernel_to_memref:ConvertKernelToMemrefPass",
     "plan-workspaces": "mlopt.passes.memref.plan_workspaces:PlanWorkspacesPass",

@@ -20,6 +20,7 @@
 // From the level that the module is at.
 // KERNEL:      builtin.module(
 // KERNEL-NEXT:   fuse-kernels{max-ops={{[0-9]+}}},
+// KERNEL-NEXT:   place-concats,
 // KERNEL-NEXT:   reuse-in-place,
 // KERNEL-NEXT:   schedule-for-memory{nodes={{[0-9]+}}},
 // KERNEL-NEXT:   cse,

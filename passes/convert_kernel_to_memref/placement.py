@@ -5,7 +5,8 @@ update in place of one destroys the others: it is allowed only if none of them c
 iteration of the enclosing loops or the next. What is not proved gets a storage of its own and a copy.
 
 The proofs hold for engines that work in whole arrays, not only for loops over scalars: a structured op may read the
-buffer that it writes only as the destination itself, element by element at the same place.
+buffer that it writes only as the destination itself, element by element at the same place, or at places that it does
+not write.
 """
 
 from __future__ import annotations
@@ -252,7 +253,9 @@ class Placement:
                     return False
                 if other > position and value not in self._undefined and is_read(op, other):
                     return False
-            elif value is not target or not reads_same_elements(op, other, position):
+            elif value is not target or not (
+                reads_same_elements(op, other, position) or reads_other_elements(op, other, position)
+            ):
                 return False
         return True
 
@@ -299,6 +302,21 @@ def reads_same_elements(op: Operation, in_position: int, out_position: int) -> b
         return False
     accesses = op.accesses
     return op.pad_of(in_position) is None and accesses[in_position] == accesses[out_position]
+
+
+def reads_other_elements(op: Operation, in_position: int, out_position: int) -> bool:
+    """Whether a map reads, of the tensor that it writes, a range of elements of which it writes none."""
+    if not isinstance(op, kernel.MapOp) or op.operands[in_position] is not op.operands[out_position]:
+        return False
+    read, written = op.accesses[in_position], op.accesses[out_position]
+    if op.pad_of(in_position) is not None or any(len(row.dims) > 1 for row in read.rows):
+        return False
+    return 0 not in op.extents and any(
+        last < first or high < low
+        for (first, high), (low, last) in zip(
+            read.extent(op.extents), written.extent(op.extents), strict=True
+        )
+    )
 
 
 def passed_on(op: scf.WhileOp) -> Iterator[tuple[SSAValue, SSAValue, SSAValue]]:

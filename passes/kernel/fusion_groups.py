@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue, Use
 from xdsl.traits import IsTerminator
 
 from mlopt.dialects.kernel import (
@@ -80,17 +80,24 @@ def as_movement(launch: LaunchOp) -> MapOp | None:
 def movement_obstacle(launch: LaunchOp, movement: MapOp) -> Operation | None:
     """The first user of a movement that can't read the movement's source itself, or None if all can."""
     for use in launch.res[0].uses:
-        user = use.operation
-        if not isinstance(user, LaunchOp) or user.parent is not launch.parent or use.index >= len(user.ins):
-            return user
-        reads = structured_reads(user.body.args[use.index])
-        if reads is None or kind_of(user) is Kind.OPAQUE:
-            return user
-        for op, index in reads:
-            read = compose_read(movement, read_of(op, index), op.extents)
-            if read is None or not keeps_unit_stride(op, index, read.access):
-                return user
+        if launch.parent is None or not can_absorb(use, movement, launch.parent):
+            return use.operation
     return None
+
+
+def can_absorb(use: Use, movement: MapOp, block: Block) -> bool:
+    """Whether what uses the result of a movement is a launch of `block` that can read the movement's source itself."""
+    user = use.operation
+    if not isinstance(user, LaunchOp) or user.parent is not block or use.index >= len(user.ins):
+        return False
+    reads = structured_reads(user.body.args[use.index])
+    if reads is None or kind_of(user) is Kind.OPAQUE:
+        return False
+    for op, index in reads:
+        read = compose_read(movement, read_of(op, index), op.extents)
+        if read is None or not keeps_unit_stride(op, index, read.access):
+            return False
+    return True
 
 
 def producers_of(launch: LaunchOp) -> Iterator[LaunchOp]:
