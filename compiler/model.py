@@ -99,7 +99,7 @@ class Model:
         inputs: Mapping[str, np.ndarray],
         out: Mapping[str, np.ndarray] | None = None,
         *,
-        arena: Buffer | None = None,
+        arena: Buffer | np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """Run the model; return its outputs by name.
 
@@ -199,7 +199,7 @@ class _Version:
             tuple(sorted(values.items())),
         )
 
-    def work_in(self, arena: Buffer | None) -> None:
+    def work_in(self, arena: Buffer | np.ndarray | None) -> None:
         """Load it again if it is to work in another arena than it does; None for an own one."""
         address = lent_address(arena)
         if address != self._arena:

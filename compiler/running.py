@@ -36,7 +36,7 @@ class RunResult:
     seconds: float
 
 
-def load_executable(compilation: Compilation, arena: Buffer | None = None) -> Loaded:
+def load_executable(compilation: Compilation, arena: Buffer | np.ndarray | None = None) -> Loaded:
     """Load a compiled module into the numpy engine, to run in the caller's `arena` or in an own one.
 
     `InputError` if it names a weight that is not there, and for an arena that does not do (see `Executable`).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
@@ -65,7 +65,12 @@ class Executable:
     """
 
     def __init__(
-        self, module: ModuleOp, weights: WeightStore, *, poison: bool = False, arena: Buffer | None = None
+        self,
+        module: ModuleOp,
+        weights: WeightStore,
+        *,
+        poison: bool = False,
+        arena: Buffer | np.ndarray | None = None,
     ):
         require_known_integers(module)
         self._lent = None if arena is None else _lent_bytes(arena)
@@ -299,7 +304,7 @@ def _allocated(main: FuncOp, nbytes: int) -> np.ndarray:
         raise RunError(f"out of memory: the arena takes {nbytes} bytes", place=place_of_op(main)) from None
 
 
-def lent_address(arena: Buffer | None) -> tuple[int, int] | None:
+def lent_address(arena: Buffer | np.ndarray | None) -> tuple[int, int] | None:
     """Where the caller's arena begins and how many bytes it has, to tell two apart; None for none."""
     if arena is None:
         return None
@@ -307,10 +312,10 @@ def lent_address(arena: Buffer | None) -> tuple[int, int] | None:
     return data.ctypes.data, data.nbytes
 
 
-def _lent_bytes(arena: Buffer) -> np.ndarray:
+def _lent_bytes(arena: Buffer | np.ndarray) -> np.ndarray:
     """The caller's memory as bytes; `InputError` if it can't be written as such."""
     try:
-        view = memoryview(arena)
+        view = memoryview(cast("Buffer", arena))
     except (TypeError, ValueError, BufferError):
         raise InputError(
             f"expected a writable buffer of bytes as the arena, found {type(arena).__name__}"

@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def made(count: int, seed: int = 0) -> MemoryPlan:
     """A plan of buffers with random lifetimes and sizes; every fifth is a workspace that lives for one moment."""
     random = Random(seed)
-    buffers = []
+    buffers: list[Buffer] = []
     for k in range(count):
         lower = random.randrange(count)
         upper = lower + 1 if k % 5 == 0 else lower + random.randint(1, 12)

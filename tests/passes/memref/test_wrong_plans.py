@@ -93,7 +93,7 @@ def random_model(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     names = ["x"]
     for position in range(12):
         last, earlier, output = names[-1], names[generator.integers(len(names))], f"v{position}"
-        match generator.integers(5):
+        match int(generator.integers(5)):
             case 0:
                 nodes.append(helper.make_node("Transpose", [last], ["t" + output], perm=[1, 0]))
                 nodes.append(helper.make_node("MatMul", ["t" + output, earlier], [output]))
