@@ -252,7 +252,7 @@ class _PipelineParser:
                     self._fail(f"{FIXPOINT}: no such option {name} (its options: limit)", positions[name])
                 if text is None or not _NUMBER.fullmatch(text):
                     found = "none" if text is None else f"'{text}'"
-                    expected = "option 'limit' expects a whole number of at least 1"
+                    expected = "option 'limit' expects a whole number from 1 to 999999999"
                     self._fail(f"{FIXPOINT}: {expected}, found {found}", positions[name])
                 limit = int(text)
         self._skip_spaces()

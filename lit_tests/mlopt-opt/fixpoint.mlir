@@ -36,7 +36,7 @@
 
 // LIMIT: warning: fixpoint stopped after 1 round, in the last of which 'canonicalize', 'cse' changed something
 
-// WRONG: <pass-pipeline>:1:25: error: fixpoint: option 'limit' expects a whole number of at least 1, found 'none'
+// WRONG: <pass-pipeline>:1:25: error: fixpoint: option 'limit' expects a whole number from 1 to 999999999, found 'none'
 
 func.func @main(%x: tensor<2x6xf32>) -> tensor<4x3xf32> {
   %a = graph.reshape %x : tensor<2x6xf32> to tensor<12xf32>

@@ -135,12 +135,12 @@ def test_fixpoints_are_read_and_written(text: str, canonical: str) -> None:
         ("fixpoint{limit=3}", "expected '(' and the passes that 'fixpoint' repeats", 33),
         (
             "fixpoint{limit=0}(look)",
-            "fixpoint: option 'limit' expects a whole number of at least 1, found '0'",
+            "fixpoint: option 'limit' expects a whole number from 1 to 999999999, found '0'",
             25,
         ),
         (
             "fixpoint{limit}(look)",
-            "fixpoint: option 'limit' expects a whole number of at least 1, found none",
+            "fixpoint: option 'limit' expects a whole number from 1 to 999999999, found none",
             25,
         ),
         ("fixpoint{rounds=2}(look)", "fixpoint: no such option rounds (its options: limit)", 25),
