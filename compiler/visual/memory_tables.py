@@ -60,7 +60,7 @@ def _figures(plan: MemoryPlan, status: str) -> list[tuple[str, str]]:
 def comparison_table(plans: Sequence[tuple[str, MemoryPlan]]) -> Table:
     """Two plans side by side, and by how much the second one differs."""
     (first_title, first), (second_title, second) = plans
-    titles = [one_line(title) for title in (first_title, second_title.removeprefix(f"{first_title}: "))]
+    titles = [_cut(one_line(title)) for title in (first_title, second_title.removeprefix(f"{first_title}: "))]
     table = _table("compared", *((escape(title), "right") for title in titles), ("change", "right"))
     for title, figure in _COMPARED:
         old, new = figure(first), figure(second)
@@ -68,6 +68,13 @@ def comparison_table(plans: Sequence[tuple[str, MemoryPlan]]) -> Table:
         table.add_row(title, f"{old:,}", f"{new:,}", change, style="bold" if title == "arena" else None)
     return table
 
+
+def _cut(title: str) -> str:
+    """A title that leaves a terminal of 80 columns room for the numbers below it and beside it."""
+    return title if len(title) <= _TITLE_WIDTH else f"{title[: _TITLE_WIDTH - 1]}…"
+
+
+_TITLE_WIDTH = 16
 
 _COMPARED: tuple[tuple[str, Callable[[MemoryPlan], int]], ...] = (
     ("buffers (number)", lambda plan: len(plan.buffers)),

@@ -108,6 +108,17 @@ def rows_of(done_out: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for line in lines if len(cells := re.split(r"  +", line.strip())) > 2}
 
 
+def test_a_long_name_leaves_room_for_the_numbers(mlopt: Command) -> None:
+    """In the 80 columns of what is no terminal, figures and changes are whole."""
+    long = f"{'name_' * 10}.onnx"
+    Path("m.onnx").rename(long)
+    done = mlopt("memory", long, "--dim", f"batch={BATCH}", "--compare", "O0")
+    assert done.code == 0
+    rows = rows_of(done.out)
+    assert rows["compared"] == ["name_name_name_…", "O0", "change"]
+    assert all(change.endswith("%") for *_, change in (rows["arena"], rows["buffers (number)"]))
+
+
 def test_two_strategies_are_compared(mlopt: Command) -> None:
     """Without reuse the arena is the sum of all buffers; the lower bound is that of the order, and the same."""
     plain = ("memory", "m.onnx", "--dim", f"batch={BATCH}", "--no-optimize")
