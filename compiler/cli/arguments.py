@@ -278,6 +278,9 @@ def finish(
     for warning in compilation.ctx.warnings:
         print_diagnostic(warning)
     print_remarks(arguments, compilation.ctx.remarks)
+    if compilation.validator is not None:
+        held, undone = len(compilation.validator.validated), len(compilation.validator.rejections)
+        say(arguments, f"validated: {held} changes hold, {undone} undone")
     if arguments.verbose:
         for result in compilation.passes:
             changed = "changed" if result.changed else "unchanged"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -47,6 +48,13 @@ def test_passes_by_commas(mlopt: Command) -> None:
         "mlopt compile: error: there is no pass 'fuse-kernel' to disable; did you mean 'fuse-kernels'?",
         "try 'mlopt compile --help'",
     ]
+
+
+def test_validation_says_what_it_found(mlopt: Command) -> None:
+    done = mlopt("run", "m.onnx", "--inputs", "io.npz", "--validate")
+    assert done.code == 0
+    assert re.search(r"^validated: [1-9]\d* changes hold, 0 undone$", done.err, re.MULTILINE)
+    assert mlopt(*COMPILE, "--validate", "-q").err == ""
 
 
 def test_configuration_files(mlopt: Command) -> None:
