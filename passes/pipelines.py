@@ -12,8 +12,8 @@ why it stands where it stands.
   both before bufferization, so that the decisions stand in the IR. In O3 `tile-contractions` stands between them: a
   fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
   `place-concats` stands right before `reuse-in-place`: what is computed in a part of another tensor overwrites no
-  operand. `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are those that
-  the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md).
+  operand. `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are
+  those that the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md).
 - memref: bufferize, then workspaces (they are buffers too), then offsets.
 """
 

@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, TypedAttribute, Use
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 
 from mlopt.diagnostics import RemarkKind
 from mlopt.dialects.kernel import NO_PAD, Access, ConstantOp, LaunchOp, MapOp, ReshapeOp, tensor_type
@@ -48,6 +48,7 @@ from mlopt.passes.kernel.launches import (
 from mlopt.passes.kernel.live_bytes import LiveBytes
 from mlopt.passes.kernel.merge_launches import absorb_into_users
 from mlopt.passes.kernel.placing import (
+    Number,
     Reshaped,
     compute_in_part,
     drop_map,
@@ -93,7 +94,7 @@ class _Part:
     value: SSAValue
     type: TensorType[Attribute]
     where: Access
-    border: TypedAttribute | None = None
+    border: Number | None = None
     reshaped: Reshaped | None = None
 
     @property
@@ -383,8 +384,8 @@ def _padded(launch: LaunchOp) -> _Part | None:
     ):
         return None
     value = launch.ins[read.value.index]
-    assert isinstance(read.pad, TypedAttribute)
-    return _Part(launch, op, value, tensor_type(value), inverse, read.pad)
+    assert isinstance(read.pad, FloatAttr | IntegerAttr)
+    return _Part(launch, op, value, tensor_type(value), inverse, cast(Number, read.pad))
 
 
 def _are_disjoint(maps: list[MapOp]) -> bool:

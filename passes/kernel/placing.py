@@ -9,15 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 from xdsl.dialects import arith, scf, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, TensorType
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, TypedAttribute
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from mlopt.dialects.kernel import Access, FillOp, LaunchOp, MapOp, ReshapeOp, YieldOp, tensor_type
 from mlopt.ir.effects import destinations
 from mlopt.passes.kernel.launches import drop_in
+
+Number: TypeAlias = IntegerAttr[IntegerType | IndexType] | FloatAttr[AnyFloat]
+"""What a pad may fill with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +123,13 @@ def place_of_reshaped(value: SSAValue, where: Access, whole: SSAValue) -> Reshap
 
 
 def compute_in_part(
-    launch: LaunchOp, position: int, whole: SSAValue, where: Access, border: TypedAttribute | None = None
+    launch: LaunchOp, position: int, whole: SSAValue, where: Access, border: Number | None = None
 ) -> None:
     """Let a launch take `whole` as its out `position`, and compute its result in a part of it.
 
-    `where`: the place in `whole` of each element of the result; a slice (`slice_of_access`), unless maps alone build it.
-    `border`: what all else is filled with first. The result of the launch becomes `whole` with the part in it; its uses are the caller's business.
+    `where`: the place in `whole` of each element of the result: a slice (`slice_of_access`), unless maps alone build
+    the result. `border`: what all else is filled with first. The result of the launch becomes `whole` with the part in
+    it; its uses are the caller's business.
     """
     old = launch.out_args[position]
     type = tensor_type(old)
@@ -159,7 +173,7 @@ def _build_in_slice(
     argument: SSAValue,
     type: TensorType[Attribute],
     where: Access,
-    border: TypedAttribute | None,
+    border: Number | None,
 ) -> None:
     slice = slice_of_access(where, type.get_shape())
     terminator = launch.body.last_op

@@ -1,0 +1,103 @@
+// RUN: mlopt-opt %s --split-input-file --place-concats --mlir-pass-statistics 2>&1 | filecheck %s
+// RUN: mlopt-opt %s --split-input-file --place-concats --remarks --verify-diagnostics
+
+// The product is computed in the last rows of the result; the argument is copied into the first ones.
+// CHECK-LABEL: @product_and_argument
+// CHECK:         %[[E:.*]] = tensor.empty() : tensor<3x4xf32>
+// CHECK-NEXT:    %[[W:.*]] = kernel.launch @matmul ins({{.*}}) outs(%[[E]] : tensor<3x4xf32>) {
+// CHECK:           %[[P:.*]] = tensor.extract_slice %O[1, 0] [2, 4] [1, 1] : tensor<3x4xf32> to tensor<2x4xf32>
+// CHECK:           kernel.fill %{{.*}} : f32 outs(%[[P]] : tensor<2x4xf32>)
+// CHECK:           tensor.insert_slice %{{.*}} into %O[1, 0] [2, 4] [1, 1] : tensor<2x4xf32> into tensor<3x4xf32>
+// CHECK:         kernel.launch @concat ins(%x : tensor<1x4xf32>) outs(%[[W]] : tensor<3x4xf32>) {
+func.func @product_and_argument(%a: tensor<2x5xf32>, %b: tensor<5x4xf32>, %x: tensor<1x4xf32>) -> tensor<3x4xf32> {
+  %0 = tensor.empty() : tensor<2x4xf32>
+  %p = kernel.launch @matmul ins(%a, %b : tensor<2x5xf32>, tensor<5x4xf32>) outs(%0 : tensor<2x4xf32>) {
+  ^bb0(%A: tensor<2x5xf32>, %B: tensor<5x4xf32>, %O: tensor<2x4xf32>):
+    %z = arith.constant 0.0 : f32
+    %1 = kernel.fill %z : f32 outs(%O : tensor<2x4xf32>)
+    %2 = kernel.contract bounds [m = 2, n = 4, k = 5] ins(%A[m, k], %B[k, n] : tensor<2x5xf32>, tensor<5x4xf32>) outs(%1[m, n] : tensor<2x4xf32>)
+    kernel.yield %2 : tensor<2x4xf32>
+  } -> tensor<2x4xf32>
+  %3 = tensor.empty() : tensor<3x4xf32>
+  // expected-remark @below {{not placed: '%x' in the result of 'concat': it is an argument}}
+  // expected-remark @below {{placed: 'matmul' computes '%p' in the result of 'concat'}}
+  %y = kernel.launch @concat ins(%x, %p : tensor<1x4xf32>, tensor<2x4xf32>) outs(%3 : tensor<3x4xf32>) {
+  ^bb0(%X: tensor<1x4xf32>, %P: tensor<2x4xf32>, %O: tensor<3x4xf32>):
+    %4 = kernel.map bounds [i = 1, j = 4] ins(%X[i, j] : tensor<1x4xf32>) outs(%O[i, j] : tensor<3x4xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    %5 = kernel.map bounds [i = 2, j = 4] ins(%P[i, j] : tensor<2x4xf32>) outs(%4[i + 1, j] : tensor<3x4xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    kernel.yield %5 : tensor<3x4xf32>
+  } -> tensor<3x4xf32>
+  func.return %y : tensor<3x4xf32>
+}
+
+// -----
+
+// A map writes its part with its index maps; what reads the part reads it in the whole; the pad vanishes.
+// CHECK-LABEL: @map_in_a_border
+// CHECK:         kernel.launch @exp ins(%x : tensor<4xf32>) outs(%{{.*}} : tensor<6xf32>) {
+// CHECK:           %[[B:.*]] = kernel.fill %{{.*}} : f32 outs(%O : tensor<6xf32>)
+// CHECK:           tensor.extract_slice %[[B]][1] [4] [1] : tensor<6xf32> to tensor<4xf32>
+// CHECK-NOT:     kernel.launch @pad
+func.func @map_in_a_border(%x: tensor<4xf32>) -> tensor<6xf32> {
+  %0 = tensor.empty() : tensor<4xf32>
+  %p = kernel.launch @exp ins(%x : tensor<4xf32>) outs(%0 : tensor<4xf32>) {
+  ^bb0(%X: tensor<4xf32>, %O: tensor<4xf32>):
+    %1 = kernel.map bounds [i = 4] ins(%X[i] : tensor<4xf32>) outs(%O[i] : tensor<4xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      %2 = math.exp %e : f32
+      kernel.yield %2 : f32
+    }
+    kernel.yield %1 : tensor<4xf32>
+  } -> tensor<4xf32>
+  %3 = tensor.empty() : tensor<6xf32>
+  // expected-remark @below {{placed: 'exp' computes '%p' in the result of 'pad'}}
+  %y = kernel.launch @pad ins(%p : tensor<4xf32>) outs(%3 : tensor<6xf32>) {
+  ^bb0(%P: tensor<4xf32>, %O: tensor<6xf32>):
+    %4 = kernel.map bounds [i = 6] ins(%P[i - 1] pad 0.0 : f32 : tensor<4xf32>) outs(%O[i] : tensor<6xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    kernel.yield %4 : tensor<6xf32>
+  } -> tensor<6xf32>
+  func.return %y : tensor<6xf32>
+}
+
+// -----
+
+// It is returned too, in a buffer of its own.
+// CHECK-LABEL: @returned
+// CHECK:         kernel.launch @pad
+func.func @returned(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>) {
+  %0 = tensor.empty() : tensor<4xf32>
+  %p = kernel.launch @exp ins(%x : tensor<4xf32>) outs(%0 : tensor<4xf32>) {
+  ^bb0(%X: tensor<4xf32>, %O: tensor<4xf32>):
+    %1 = kernel.map bounds [i = 4] ins(%X[i] : tensor<4xf32>) outs(%O[i] : tensor<4xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      %2 = math.exp %e : f32
+      kernel.yield %2 : f32
+    }
+    kernel.yield %1 : tensor<4xf32>
+  } -> tensor<4xf32>
+  %3 = tensor.empty() : tensor<6xf32>
+  // expected-remark @below {{not placed: '%p' in the result of 'pad': it is also a function result}}
+  %y = kernel.launch @pad ins(%p : tensor<4xf32>) outs(%3 : tensor<6xf32>) {
+  ^bb0(%P: tensor<4xf32>, %O: tensor<6xf32>):
+    %4 = kernel.map bounds [i = 6] ins(%P[i - 1] pad 0.0 : f32 : tensor<4xf32>) outs(%O[i] : tensor<6xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    kernel.yield %4 : tensor<6xf32>
+  } -> tensor<6xf32>
+  func.return %y, %p : tensor<6xf32>, tensor<4xf32>
+}
+
+// CHECK: (S) 1 near-misses
+// CHECK: (S) 1 parts-placed
+// CHECK: (S) 1 pads-placed
+// CHECK: (S) 1 near-misses
