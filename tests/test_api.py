@@ -355,21 +355,22 @@ def test_memory_and_report_follow_the_version_used_last(path: Path) -> None:
 # Errors
 
 
+def test_a_pass_that_is_needed_can_not_be_left_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the command line it is a wrong flag."""
+    pipeline = mlopt.PipelineOptions(disabled=("assign-buffers",))
+    with pytest.raises(mlopt.MloptError) as caught:
+        mlopt.compile(path, options=mlopt.CompileOptions({"batch": 5}, pipeline))
+    assert caught.value.message == "pass 'assign-buffers' can't be disabled: without it nothing can run"
+    assert main(["run", str(path), "--dim", "batch=5", "--disable-pass", "assign-buffers"]) == 2
+    assert caught.value.message in capsys.readouterr().err
+
+
 def test_errors_are_those_of_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     attempts = [
         (["run", str(path)], lambda: mlopt.compile(path)),
         (["run", str(path), "--dim", "rows=1"], lambda: mlopt.compile(path, dims={"rows": 1})),
         (["run", "none.onnx"], lambda: mlopt.compile("none.onnx")),
         (["run", "none.mlir"], lambda: mlopt.compile("none.mlir")),
-        (
-            ["run", str(path), "--dim", "batch=5", "--disable-pass", "assign-buffers"],
-            lambda: mlopt.compile(
-                path,
-                options=mlopt.CompileOptions(
-                    {"batch": 5}, mlopt.PipelineOptions(disabled=("assign-buffers",))
-                ),
-            ),
-        ),
     ]
     for arguments, attempt in attempts:
         with pytest.raises(mlopt.MloptError) as caught:
