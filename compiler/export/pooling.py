@@ -22,7 +22,9 @@ def max_pool_with_indices(builder: Builder, op: graph.MaxPoolWithIndicesOp) -> N
 @exports(graph.AveragePoolOp)
 def average_pool(builder: Builder, op: graph.AveragePoolOp) -> None:
     count_include_pad = int(op.count_include_pad is not None)
-    builder.node(op, "AveragePool", attributes={**pool_attributes(op), "count_include_pad": count_include_pad})
+    builder.node(
+        op, "AveragePool", attributes={**pool_attributes(op), "count_include_pad": count_include_pad}
+    )
 
 
 def pool_attributes(op: graph.PoolOp) -> Attributes:

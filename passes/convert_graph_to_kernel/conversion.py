@@ -26,7 +26,16 @@ from mlopt.weights import WeightStore
 Convert: TypeAlias = Callable[[Any, "Conversion"], None]
 """Makes the kernel-level form of one graph op and tells the conversion what replaces its results."""
 
-RARE_FAMILIES = ("bounded", "calls", "quantization", "recurrent", "resize", "rotary", "sampling", "transposed")
+RARE_FAMILIES = (
+    "bounded",
+    "calls",
+    "quantization",
+    "recurrent",
+    "resize",
+    "rotary",
+    "sampling",
+    "transposed",
+)
 """The modules that register the conversions of operations that few models have."""
 
 CONVERSIONS: dict[type[Operation], Convert] = TableOnDemand(

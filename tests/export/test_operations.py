@@ -154,7 +154,8 @@ CASES = [
     case(graph.MatMulOp, RNG.standard_normal((3, 1, 2, 4)).astype(np.float32),
          RNG.standard_normal((2, 4, 5)).astype(np.float32)),
     case(graph.MatMulOp, X[0], Y[1]),
-    case(graph.AttentionOp, *(RNG.standard_normal((1, 2, rows, 4)).astype(np.float32) for rows in (3, 5, 5)), scale=0.5),
+    case(graph.AttentionOp, *(RNG.standard_normal((1, 2, rows, 4)).astype(np.float32) for rows in (3, 5, 5)),
+         scale=0.5),
     case(graph.AttentionOp, *(RNG.standard_normal((rows, 4)).astype(np.float32) for rows in (3, 5, 5)),
          causal=True, nan_to_zero=True),
     case(graph.MatMulOp, np.full((1, 3), 100, np.int8), np.full((3, 1), 2, np.int8)),  # wraps

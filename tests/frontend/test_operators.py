@@ -251,8 +251,18 @@ READ_BETWEEN = [
 PARAMETERS = [floats(4), floats(4, seed=1), floats(4, seed=2), np.abs(floats(4, seed=3))]
 NORMALIZATIONS = [
     *(case("BatchNormalization", IMAGE, *PARAMETERS, opset=opset, epsilon=1e-3) for opset in (7, 9, 14, 15)),
-    *(case("GroupNormalization", IMAGE, floats(4), floats(4, seed=1), opset=21, num_groups=groups, epsilon=1e-3)
-      for groups in (1, 2, 4)),
+    *(
+        case(
+            "GroupNormalization",
+            IMAGE,
+            floats(4),
+            floats(4, seed=1),
+            opset=21,
+            num_groups=groups,
+            epsilon=1e-3,
+        )
+        for groups in (1, 2, 4)
+    ),
     case("InstanceNormalization", IMAGE, floats(4), floats(4, seed=1), epsilon=1e-3),
     case("InstanceNormalization", IMAGE[0, None, :, 0], floats(4), floats(4, seed=1)),
     *(case("LRN", IMAGE, size=size) for size in (1, 3)),
