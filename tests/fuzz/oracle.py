@@ -56,8 +56,8 @@ FLOOR = 0.05
 
 RECURRENT = _names("RNN GRU LSTM")
 RECURRENT_FLOOR = 0.25
-"""The same for layers in which onnxruntime approximates: its tanh and sigmoid of several steps, with results up to 1, are
-off by 7e-8 where the right number, in double precision, is 0.02."""
+"""The same for layers in which onnxruntime approximates tanh and sigmoid, with results up to 1: it is off by 7e-8 where
+the right number, in double precision, is 0.02."""
 
 FLOAT_ATTRIBUTE = 1e-8
 """Attributes are of single precision, also where the operands are of double; their defaults may be taken as decimal."""

@@ -34,7 +34,7 @@ def test_random_programs() -> None:
     logging.disable(logging.NOTSET)
     assert not found, "\n".join(f"seed {one.seed}, {one.route}: {one.failure}" for one in found)
     assert session.examples == PROGRAMS
-    assert session.empty == 0
+    assert session.empty <= PROGRAMS // 10  # of which rounding decides every result
 
 
 def test_a_seed_makes_one_program() -> None:
