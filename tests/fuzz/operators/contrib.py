@@ -77,6 +77,14 @@ def embedding(b: Builder, name: str) -> object:
     return _node(b, name, ids, kinds if segmented else None, *tables, *parameters, mask, outputs=2)
 
 
+def _mask(b: Builder, shape: tuple[int, ...]) -> Value:
+    """Which keys are seen, the first one always: where none is, -10000 is added to all scores, and rounding decides."""
+    masks = [b.seed().integers(0, 2, shape).astype(I32) for _ in range(2)]
+    for mask in masks:
+        mask[..., 0] = 1
+    return b.new(masks, structural=True)
+
+
 @operator("Attention", domain=MICROSOFT)
 def attention(b: Builder, name: str) -> object:
     n, s, heads, d, width = (
@@ -91,8 +99,7 @@ def attention(b: Builder, name: str) -> object:
     bias = b.parameter(F32, (3 * heads * d,)) if b.flag() else None
     mask = None
     if b.flag():
-        shape = b.choice(((n, s), (n, s, s)))
-        mask = b.new([b.seed().integers(0, 2, shape).astype(I32) for _ in range(2)], structural=True)
+        mask = _mask(b, b.choice(((n, s), (n, s, s))))
     return _node(
         b, name, x, weight, bias, mask, num_heads=heads, unidirectional=b.choice((None, 0, 1)),
         scale=b.choice((None, 0.25)), outputs=b.integer(1, 2),
@@ -108,8 +115,7 @@ def multi_head_attention(b: Builder, name: str) -> object:
     bias = b.parameter(F32, (3 * heads * d,)) if b.flag() else None
     mask = None
     if b.flag():
-        shape = b.choice(((n, t), (n, s, t)))
-        mask = b.new([b.seed().integers(0, 2, shape).astype(I32) for _ in range(2)], structural=True)
+        mask = _mask(b, b.choice(((n, t), (n, s, t))))
     scores = b.parameter(F32, (b.choice((1, n)), heads, s, t)) if b.flag() else None
     return _node(b, name, q, k, v, bias, mask, scores, num_heads=heads, unidirectional=b.choice((None, 0, 1)))
 
