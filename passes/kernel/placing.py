@@ -53,7 +53,10 @@ class Slice:
 
 
 def slice_of_access(access: Access, part: Sequence[int]) -> Slice | None:
-    """The slice that an access over the axes of a tensor of shape `part` is; None if it changes their order."""
+    """The slice that an access over the axes of a tensor of shape `part` is; None if it changes their order.
+
+    Axes of extent 1 may be missing in `part`, but those that it has stand where the slice has them.
+    """
     offsets: list[int] = []
     sizes: list[int] = []
     strides: list[int] = []
@@ -75,9 +78,20 @@ def slice_of_access(access: Access, part: Sequence[int]) -> Slice | None:
         strides.append(stride)
     missing = [axis for axis, size in enumerate(part) if axis not in used and size != 1]
     moved = [axis for axis in used if part[axis] != 1]
-    if missing or moved != sorted(moved):
+    if missing or moved != sorted(moved) or not _drops_ones(sizes, part):
         return None
     return Slice(tuple(offsets), tuple(sizes), tuple(strides))
+
+
+def _drops_ones(sizes: Sequence[int], part: Sequence[int]) -> bool:
+    """Whether `part` is `sizes` without some extents of 1."""
+    left = list(part)
+    for size in sizes:
+        if left and left[0] == size:
+            left.pop(0)
+        elif size != 1:
+            return False
+    return not left
 
 
 @dataclass(frozen=True, slots=True)
