@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import i8
+from xdsl.ir import Attribute
 
 import mlopt
+from mlopt.compilation import main_function
+from mlopt.dialects.graph.base import tensor_type
 from mlopt.interpreter import kernel as kernel_interpreter
 from mlopt.interpreter.graph import evaluate_module
 from mlopt.ir import make_context, parse_module, verify_module
@@ -45,11 +49,11 @@ PROGRAMS = {
 }
 
 
-def numbers(type_: object) -> np.ndarray:
-    shape = type_.get_shape()  # type: ignore[attr-defined]
-    if "i8" in str(type_):
-        return RNG.integers(-128, 128, shape).astype(np.int8)
-    return RNG.standard_normal(shape).astype(np.float16)
+def numbers(type_: Attribute) -> np.ndarray:
+    tensor = tensor_type(type_)
+    if tensor.element_type == i8:
+        return RNG.integers(-128, 128, tensor.get_shape()).astype(np.int8)
+    return RNG.standard_normal(tensor.get_shape()).astype(np.float16)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -57,8 +61,7 @@ def numbers(type_: object) -> np.ndarray:
 def test_tiles_give_the_same_numbers(name: str, max_bytes: int) -> None:
     ctx = make_context()
     module = parse_module(PROGRAMS[name], ctx)
-    main = next(iter(module.ops))
-    inputs = {f"arg{i}": numbers(type_) for i, type_ in enumerate(main.function_type.inputs)}  # type: ignore[attr-defined]
+    inputs = {f"arg{i}": numbers(type_) for i, type_ in enumerate(main_function(module).function_type.inputs)}
     want = evaluate_module(module, inputs)
     ConvertGraphToKernelPass().run(ctx, module)
     FuseKernelsPass().run(ctx, module)
