@@ -6,8 +6,8 @@ why it stands where it stands.
 
 - graph: `CLEANING` to a fixpoint, then `FUSIONS`, then both again, until nothing changes: what a fusion leaves is
   cleaned, and what cleaning brings together is fused. A pass for which nothing has changed since it ran is not run
-  again, so that the last rounds cost little. `LAST` follows, once. O1 has no fusions, O3 has `COSTLY` too, `FIRST`
-  before all, and `FINAL` after all.
+  again, so that the last rounds cost little. `LAST` and `FINAL` follow, once. O1 has neither these nor fusions, O3 has
+  `COSTLY` too, and `FIRST` before all.
 - kernel: `fuse-kernels` before `reuse-in-place`, because a fused kernel has fewer values that could die;
   both before bufferization, so that the decisions stand in the IR. In O3 `tile-contractions` stands between them: a
   fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
@@ -106,7 +106,9 @@ not for what these make of them."""
 FINAL: tuple[Step, ...] = (
     Step("assign-layouts", "no other pass knows channels-last convolutions; costs depend on what was fused"),
 )
-"""What O3 runs once, at the very end, for this engine alone: an export leaves it out."""
+"""What runs once, at the very end, for this engine alone: an export leaves it out.
+
+With the fusions only: the costs are those of convolutions that have taken their bias and their activation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def _graph_passes(options: PipelineOptions) -> tuple[str, ...]:
     first = elements(FIRST) if options.thorough else []
     rounds = f"fixpoint({','.join([cleaning, *later])})" if later else cleaning
     last = elements(LAST) if options.fusion else []
-    final = elements(FINAL) if options.thorough else []
+    final = elements(FINAL) if options.fusion else []
     return (*first, rounds, *last, *final)
 
 

@@ -47,7 +47,7 @@ class AssignLayoutsPass(Pass):
     }
 
     target: ModelName = "numpy"
-    min_gain: float = 0.05
+    min_gain: float = 0.06
     """The least part of the cost of a region that has to be saved."""
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:

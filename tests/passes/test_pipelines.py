@@ -91,7 +91,7 @@ def test_levels_build_on_each_other() -> None:
 
     assert names["O0"] == ["dce"]
     assert names["O1"] == names_of(CLEANING)
-    assert names["O2"] == names_of(CLEANING, FUSIONS, LAST)
+    assert names["O2"] == names_of(CLEANING, FUSIONS, LAST, FINAL)
     assert names["O3"] == names_of(FIRST, CLEANING, FUSIONS, COSTLY, LAST, FINAL)
 
 
@@ -102,7 +102,7 @@ def test_every_step_has_a_reason_and_no_approximation_is_implied() -> None:
     assert "fast" not in text and "approximate" not in text
 
 
-@pytest.mark.parametrize("name", sorted({step.pass_name for step in (*CLEANING, *FUSIONS, *LAST)}))
+@pytest.mark.parametrize("name", sorted({step.pass_name for step in (*CLEANING, *FUSIONS, *LAST, *FINAL)}))
 def test_any_pass_can_be_left_out(name: str) -> None:
     options = PipelineOptions(thorough=True, disabled=(name,))
     pipeline = parse_pipeline(f"builtin.module({','.join(phase_passes('graph', options))})")
