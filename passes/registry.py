@@ -38,6 +38,7 @@ PASSES: dict[str, str] = {
     "schedule-for-memory": "mlopt.passes.kernel.schedule_for_memory:ScheduleForMemoryPass",
     "place-concats": "mlopt.passes.kernel.place_concats:PlaceConcatsPass",
     "reuse-in-place": "mlopt.passes.kernel.reuse_in_place:ReuseInPlacePass",
+    "fit-memory": "mlopt.passes.kernel.fit_memory:FitMemoryPass",
     "convert-kernel-to-memref": "mlopt.passes.convert_kernel_to_memref:ConvertKernelToMemrefPass",
     "plan-workspaces": "mlopt.passes.memref.plan_workspaces:PlanWorkspacesPass",
     "assign-buffers": "mlopt.passes.memref.assign_buffers:AssignBuffersPass",

@@ -124,7 +124,7 @@ def least_peak(graph: StepGraph) -> int:
     These are its own values, and those that a step that must run before it and one that must run after it share.
     Costs O(steps x values) in the worst case.
     """
-    before, after = _ancestors(graph), _descendants(graph)
+    before, after = ancestors(graph), descendants(graph)
     needs = [step.workspace for step in graph.steps]
     for value in graph.values:
         if not value.size:
@@ -164,7 +164,7 @@ def mask_of(positions: Iterable[int]) -> int:
     return mask
 
 
-def _ancestors(graph: StepGraph) -> list[int]:
+def ancestors(graph: StepGraph) -> list[int]:
     """Of each step the set of those that must run before it, as bits."""
     result: list[int] = []
     for step in graph.steps:
@@ -175,7 +175,7 @@ def _ancestors(graph: StepGraph) -> list[int]:
     return result
 
 
-def _descendants(graph: StepGraph) -> list[int]:
+def descendants(graph: StepGraph) -> list[int]:
     """Of each step the set of those that must run after it, as bits."""
     result = [0] * len(graph.steps)
     for position in reversed(range(len(graph.steps))):

@@ -6,39 +6,46 @@
   carries. A result whose destination is uninitialised begins one. Bytes are rounded up to the alignment.
 - *Nothing in the arena*: what the caller holds (arguments, results of `@main`), constants, what an enclosing region
   holds. What overwrites one of these is a copy, a storage of its own.
-- *Workspaces*: the most bytes that what stands in an op takes, in its order. Scratch of the engine is not known here.
+- *Workspaces*: the most bytes that what stands in an op takes, in its order. Scratch of the engine is not known here,
+  unless a function tells how much a launch or a run-time function takes in all.
 - *Order*: a step runs after those whose results it uses; an update in place after what reads the old contents, and
   before what uses the new ones; what has effects, or may stop the run, after all before it and before all after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
+from typing import TypeAlias
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from mlopt.dialects.kernel import ConstantOp, LaunchOp, StructuredOp, YieldOp, tensor_type
+from mlopt.dialects.kernel import ConstantOp, LaunchOp, StructuredOp, SymbolicKernel, YieldOp, tensor_type
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, destinations, effects_of, is_buffer
 from mlopt.memory import align_up
 from mlopt.memory.steps import Step, StepGraph, Value, peak_of
 from mlopt.passes.kernel.launches import is_empty
 
+WorkspaceOf: TypeAlias = Callable[[SymbolicKernel], int]
+"""The bytes that a launch or a run-time function works in, its own temporaries included."""
+
 
 class BlockSteps:
     """The steps of a block, in the order in which they stand there, as a `StepGraph`.
 
     The last step is the terminator. It yields what the block's op takes over: no storage of this block, but for loops,
-    whose next iteration must find it.
+    whose next iteration must find it. `workspace_of` tells what launches and run-time functions work in (default: the
+    temporaries of launches).
     """
 
-    def __init__(self, block: Block, alignment: int):
+    def __init__(self, block: Block, alignment: int, workspace_of: WorkspaceOf | None = None):
         self._block = block
         self._alignment = alignment
+        self._workspace_of = workspace_of
         self._barriers = {op for op in block.ops if _is_barrier(op)}
         self.ops: list[Operation] = [
             op for op in block.ops if op in self._barriers or not _is_carried_along(op)
@@ -46,7 +53,22 @@ class BlockSteps:
         self._position = {op: position for position, op in enumerate(self.ops)}
         self._uses = {op: _values_used(op) for op in block.ops}
         self._storages = _Storages(block)
+        self._written = self._writers()
         self.graph = self._build()
+
+    @property
+    def writers(self) -> tuple[int, ...]:
+        """Of each value of the graph how many steps write it."""
+        return tuple(
+            len(self._written.get(storage, ()))
+            for storage in self._users()
+            if not self._storages.is_elsewhere(storage)
+        )
+
+    def reads_stay(self, step: int) -> bool:
+        """Whether no later step writes to what a step uses, so that it could run again with the same result."""
+        storages = (self._storages.of(value) for value in _tensors(self._uses[self.ops[step]]))
+        return all(max(self._written.get(storage, (step,))) <= step for storage in storages)
 
     def peak(self) -> int:
         """The most bytes live at once, in the order in which the steps stand in the block."""
@@ -111,6 +133,15 @@ class BlockSteps:
                 found[op] = makers
         return after
 
+    def _writers(self) -> dict[SSAValue, list[int]]:
+        """The steps that write each storage, in order."""
+        writers: dict[SSAValue, list[int]] = {}
+        for position, op in enumerate(self.ops):
+            written = (*_tensors(op.results), *(value for value in _updated(op) if not is_empty(value)))
+            for storage in dict.fromkeys(map(self._storages.of, written)):
+                writers.setdefault(storage, []).append(position)
+        return writers
+
     def _users(self) -> dict[SSAValue, list[int]]:
         """The steps that use or make each storage, in order."""
         users: dict[SSAValue, list[int]] = {}
@@ -153,10 +184,14 @@ class BlockSteps:
         """The most bytes that what stands in an op takes for itself; regions of one op do not run at once."""
         if isinstance(op, StructuredOp):
             return 0  # scalars
+        if isinstance(op, SymbolicKernel) and self._workspace_of is not None:
+            return self._workspace_of(op)
         if isinstance(op, LaunchOp) and not any(isinstance(o, EmptyOp | ConstantOp) for o in op.walk()):
             return 0  # all is built in its outs
         blocks = (block for region in op.regions for block in region.blocks)
-        return max((BlockSteps(block, self._alignment).peak() for block in blocks), default=0)
+        return max(
+            (BlockSteps(block, self._alignment, self._workspace_of).peak() for block in blocks), default=0
+        )
 
 
 class _Storages:

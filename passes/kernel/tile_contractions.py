@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeVar
 
 from xdsl.dialects import arith, math, tensor
 from xdsl.dialects.builtin import TensorType
@@ -14,12 +12,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlopt.dialects.kernel import (
     NO_PAD,
-    Access,
     ContractOp,
     FillOp,
     IndexOp,
     LaunchOp,
-    LinearExpr,
     MapOp,
     StructuredOp,
     YieldOp,
@@ -28,10 +24,10 @@ from mlopt.dialects.kernel import (
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.rewrite_limit import may_rewrite
+from mlopt.passes.kernel.cut_launch import cut_op
 from mlopt.passes.kernel.launches import read_of, shape_of
 from mlopt.passmanager.base import Pass
 
-_Op = TypeVar("_Op", ContractOp, MapOp)
 _SCALAR_DIALECTS = frozenset((arith.Arith.name, math.Math.name))
 
 
@@ -125,13 +121,13 @@ class _Sums:
             shape = [extent if a == axis else other for a, other in enumerate(self.shape)]
             empty = tensor.EmptyOp([], TensorType(tensor_type(self.contract.res[0]).element_type, shape))
             fill = FillOp(self.fill.operands[0], empty.tensor)
-            contract = _cut(
+            contract = cut_op(
                 self.contract, dims[0], low, extent, [*self.contract.ins, fill.results[0]], keep=(2,)
             )
             operands = [*self.map.operands]
             operands[self.position] = contract.res[0]
             operands[-1] = result
-            last = _cut(self.map, dims[1], low, extent, operands, keep=(self.position,))
+            last = cut_op(self.map, dims[1], low, extent, operands, keep=(self.position,))
             for new, old in zip(
                 (empty, fill, contract, last), (self.empty, self.fill, self.contract, self.map), strict=True
             ):
@@ -143,23 +139,6 @@ class _Sums:
             op.detach()
             op.erase()
         return len(range(0, size, step))
-
-
-def _cut(op: _Op, dim: int, low: int, extent: int, operands: Sequence[SSAValue], keep: Sequence[int]) -> _Op:
-    """The part of an op from `low` on along a dimension; the operands at `keep` hold that part alone."""
-    bounds = {name: extent if d == dim else size for d, (name, size) in enumerate(op.named_bounds.items())}
-    accesses = [
-        access if index in keep else _moved(access, dim, low) for index, access in enumerate(op.accesses)
-    ]
-    count = len(op.ins)
-    body = op.regions[0].clone() if op.HAS_BODY else None
-    return type(op)(bounds, operands[:count], operands[count:], accesses, body, pads=op.pads.data)
-
-
-def _moved(access: Access, dim: int, low: int) -> Access:
-    """The access at positions that are `low` further along a dimension."""
-    rows = (LinearExpr(row.coefficients, row.constant + row.coefficients[dim] * low) for row in access.rows)
-    return Access(access.num_dims, tuple(rows))
 
 
 def _sums_of(launch: LaunchOp) -> _Sums | None:

@@ -59,13 +59,15 @@ class PlanWorkspacesPass(Pass):
     2. The target's engine gets scratch behind them, sized by the slack under the peak of `@main`'s tensors.
     3. Workspaces grow together, by a part of `growth`, where the modelled time that all calls save by it is worth it.
 
-    Option: `growth`: by how many percent, at most, scratch may make the arena larger than it must be.
+    Options: `growth`: by how many percent, at most, scratch may make the arena larger than it must be; `budget`: the
+    bytes that the arena may have, if they are enough for what functions need at least.
     """
 
     name = "plan-workspaces"
     anchor: ClassVar[str | None] = "builtin.module"
 
     growth: int = DEFAULT_GROWTH
+    budget: int | None = None
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
@@ -83,8 +85,18 @@ class PlanWorkspacesPass(Pass):
         needs: dict[str, ScratchNeed] = {}
         for name, function in functions.items():
             if not _has_workspace(function):
-                needs[name] = _need(function, ctx.target, alignment)
-        sizes = _Sizes(main, needs, alignment).choose(self.growth)
+                needs[name] = workspace_need(function, ctx.target, alignment)
+        chosen = _Sizes(main, needs, alignment, self.budget)
+        sizes = chosen.choose(self.growth)
+        if self.budget is not None:
+            free = _Sizes(main, needs, alignment, None).choose(self.growth)
+            ctx.remark(
+                self.name,
+                "analysis",
+                f"within {self.budget} bytes, calls take {chosen.time(sizes) / 1000:.0f} us as modelled, "
+                f"with workspaces of any size {chosen.time(free) / 1000:.0f} us",
+                main,
+            )
         for name, size in sizes.items():
             if size:
                 if functions[name].is_declaration:
@@ -111,7 +123,7 @@ def _has_workspace(function: func.FuncOp) -> bool:
     )
 
 
-def _need(function: func.FuncOp, target: Target | None, alignment: int) -> ScratchNeed:
+def workspace_need(function: func.FuncOp, target: Target | None, alignment: int) -> ScratchNeed:
     """What the function needs in all; its own allocations become views of a new workspace argument."""
     buffers = [] if function.is_declaration else Liveness(function).buffers(alignment)
     packed = plan([buffer for _, buffer in buffers])
@@ -150,9 +162,12 @@ def _set_workspace(function: func.FuncOp, size: int) -> BlockArgument:
 class _Sizes:
     """How large workspaces may be. `@main` and what its functions need do not change meanwhile."""
 
-    def __init__(self, main: func.FuncOp, needs: Mapping[str, ScratchNeed], alignment: int):
+    def __init__(
+        self, main: func.FuncOp, needs: Mapping[str, ScratchNeed], alignment: int, budget: int | None
+    ):
         liveness = Liveness(main)
         self._needs = needs
+        self._budget = budget
         self._alignment = alignment
         self._tensors = [buffer for _, buffer in liveness.buffers(alignment)]
         self._live = _live_bytes(self._tensors, liveness.moments)
@@ -178,28 +193,31 @@ class _Sizes:
             need.nanoseconds is None or best[name] >= need.preferred for name, need in self._needs.items()
         ):
             return best
-        before = self._time(best)
+        before = self.time(best)
         most = 0.0
         for step in range(1, _GROWTH_STEPS + 1):
             percent = growth * step / _GROWTH_STEPS
             sizes = self._below(percent / 100)
-            gain = 100 * (1 - self._time(sizes) / before) - _LEAST_GAIN * percent if before else 0.0
+            gain = 100 * (1 - self.time(sizes) / before) - _LEAST_GAIN * percent if before else 0.0
             if gain > most:
                 best, most = sizes, gain
         return best
 
     def _below(self, growth: float) -> dict[str, int]:
         """The size of each function's workspace: what it may grow to without raising the peak, or the arena, more."""
-        peak, goal = int(self._peak * (1 + growth)), int(self._goal * (1 + growth))
+        peak, goal = (self._within_budget(int(least * (1 + growth))) for least in (self._peak, self._goal))
         grown = {name: need.preferred for name, need in self._needs.items()}
         for name, moment in self._calls:
             free = (peak - self._live[moment]) // self._alignment * self._alignment
-            grown[name] = min(grown[name], free)
+            grown[name] = max(self._least[name], min(grown[name], free))
         for step in range(_STEPS, 0, -1):
             sizes = {name: self._between(name, grown[name], step) for name in self._needs}
             if self._height(sizes) <= goal:
                 return sizes
         return self._least
+
+    def _within_budget(self, nbytes: int) -> int:
+        return nbytes if self._budget is None else min(nbytes, self._budget)
 
     def _between(self, name: str, most: int, step: int) -> int:
         least = self._least[name]
@@ -208,7 +226,7 @@ class _Sizes:
     def _height(self, sizes: Mapping[str, int]) -> int:
         return plan([*self._tensors, *_workspaces(self._calls, sizes, self._alignment)]).height
 
-    def _time(self, sizes: Mapping[str, int]) -> float:
+    def time(self, sizes: Mapping[str, int]) -> float:
         """Nanoseconds of all calls, of functions whose time is known."""
         times = {
             name: need.nanoseconds(sizes[name])

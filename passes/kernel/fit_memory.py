@@ -1,0 +1,275 @@
+"""`fit-memory`: what runs needs no more bytes than a budget, at a price that is named, or it is said why it must.
+
+The bytes are those of the arena, workspaces included, each of the least size that its kernel can run with. Steps, each
+only if the ones before it were not enough, and only where the most bytes are live:
+
+1. *Order*: launches in the order of the smallest peak (`schedule`), which is proved where it can be.
+2. *Tiles*: launches between which a large tensor passes become one (`join_launches`), which makes and uses the tensor
+   in tiles (`cut_launch`). Nothing is computed twice.
+3. *Recomputation*: what is kept long over the peak and is cheap is made a second time, right before it is used again.
+   If what it is made from is gone by then, that is made again, too.
+
+Then the order once more. If that is not enough, the pass fails. The error says what is live at least, whatever the
+order of the launches and whatever single one is run again (`recomputation_bound`), with the model's nodes.
+
+`plan-workspaces{budget=N}` then sizes workspaces within the budget, and `assign-buffers{budget=N}` refuses an arena
+that is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+
+from mlopt.diagnostics import Diagnostic, PassFailure, RemarkKind, Severity
+from mlopt.dialects.kernel import LaunchOp, SymbolicKernel
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.functions import find_main, only_block
+from mlopt.ir.locations import nodes_text, place_of_op
+from mlopt.memory.rematerialization import Necessary, best_rerun, recomputation_bound
+from mlopt.memory.scheduling import schedule
+from mlopt.memory.steps import StepGraph, profile
+from mlopt.passes.kernel.block_steps import BlockSteps
+from mlopt.passes.kernel.flops import flops_of
+from mlopt.passes.kernel.fuse_kernels import describe
+from mlopt.passes.kernel.launches import blocks_with_launches
+from mlopt.passes.kernel.run_again import run_again
+from mlopt.passes.kernel.tile_chain import best_tiling
+from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
+from mlopt.passmanager.base import Pass
+
+_MOST_MOVES = 200
+"""Of each kind; each makes less be live above the budget."""
+
+
+@dataclass(frozen=True)
+class FitMemoryPass(Pass):
+    """Make a model run in a budget of bytes: reorder, then cut launches into tiles, then compute cheap values again.
+
+    Each move is reported with the bytes live at once before and after it, and its price in scalar operations and
+    modelled time. Fails if nothing fits, and says what must be live at once. Nothing is done if the budget is kept.
+
+    Options: `budget`: the bytes of the arena; `nodes`: how many steps the search for an order may try in each block.
+    """
+
+    name = "fit-memory"
+    anchor: ClassVar[str | None] = "builtin.module"
+
+    budget: int
+    nodes: int = 100_000
+
+    def __post_init__(self) -> None:
+        if self.budget < 0:
+            raise PassFailure(f"the budget can't be negative, found {self.budget}")
+        if self.nodes < 0:
+            raise PassFailure(f"the nodes of a search can't be negative, found {self.nodes}")
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        assert isinstance(op, ModuleOp)
+        main = find_main(op)
+        if main is None:
+            raise PassFailure("the module has no function '@main'", place=place_of_op(op))
+        return _Fitting(ctx, main, self.budget, self.nodes).run()
+
+
+class _Fitting:
+    """The moves, made in the IR one by one."""
+
+    def __init__(self, ctx: CompilerContext, main: func.FuncOp, budget: int, nodes: int):
+        self._ctx = ctx
+        self._main = main
+        self._block = only_block(main)
+        self._needs = WorkspaceNeeds(ctx.target)
+        self._budget = budget // self._needs.alignment * self._needs.alignment
+        self._nodes = nodes
+        self._changed = False
+
+    def run(self) -> bool:
+        before = self._peak()
+        cost = self._cost()
+        for move in (self._reorder, self._tile, self._recompute, self._reorder):
+            if self._peak() > self._budget:
+                move()
+        after = self._peak()
+        if after > self._budget:
+            self._refuse(after)
+        self._report(before, after, cost)
+        return self._changed
+
+    # What it takes
+
+    def _steps(self, block: Block) -> BlockSteps:
+        return BlockSteps(block, self._needs.alignment, self._needs.least)
+
+    def _peak(self) -> int:
+        return self._steps(self._block).peak()
+
+    def _cost(self) -> tuple[int, float]:
+        """The scalar operations of all launches, and the modelled nanoseconds of all kernels, each run once."""
+        kernels = [op for op in self._main.walk() if isinstance(op, SymbolicKernel)]
+        flops = sum(flops_of(op) for op in kernels if isinstance(op, LaunchOp))
+        return flops, sum(self._needs.nanoseconds(op) for op in kernels)
+
+    def _worst(self) -> tuple[BlockSteps, Block, int]:
+        """The innermost block in which the most is live, and what it may take."""
+        block, capacity = self._block, self._budget
+        while True:
+            steps = self._steps(block)
+            live = profile(steps.graph, range(len(steps.ops)))
+            worst = max(range(len(live)), key=live.__getitem__)
+            workspace = steps.graph.steps[worst].workspace
+            inner = _blocks_of_control_flow(steps.ops[worst])
+            if not inner or not workspace:
+                return steps, block, capacity
+            capacity -= live[worst] - workspace
+            block = max(inner, key=lambda block: self._steps(block).peak())
+
+    # Moves
+
+    def _reorder(self) -> None:
+        before = self._peak()
+        for block in reversed(list(blocks_with_launches(self._main))):
+            steps = self._steps(block)
+            found = schedule(steps.graph, nodes=self._nodes)
+            if found.peak < found.source_peak:
+                steps.reorder(found.order)
+                self._changed = True
+        after = self._peak()
+        if after < before:
+            self._ctx.count(FitMemoryPass.name, "orders-changed")
+            self._remark("passed", f"in another order {before} bytes live at once become {after}", self._main)
+
+    def _tile(self) -> None:
+        for _ in range(_MOST_MOVES):
+            before = self._peak()
+            if before <= self._budget:
+                return
+            steps, _, capacity = self._worst()
+            tiling = best_tiling(steps, capacity, self._needs)
+            if tiling is None:
+                return
+            members = " and ".join(map(describe, tiling.members))
+            cost = self._cost()
+            tiling.apply()
+            self._changed = True
+            self._ctx.count(FitMemoryPass.name, "launches-tiled", len(tiling.members))
+            self._remark(
+                "passed",
+                f"{members} run in {tiling.tiles} tiles: {before} bytes live at once become {self._peak()}"
+                f"{self._price(cost)}",
+                tiling.launch,
+            )
+
+    def _recompute(self) -> None:
+        for _ in range(_MOST_MOVES):
+            before = self._peak()
+            if before <= self._budget:
+                return
+            steps, _, capacity = self._worst()
+            found = best_rerun(steps.graph, capacity, self._costs(steps), steps.writers)
+            if found is None:
+                return
+            again = [steps.ops[step] for step in found.steps]
+            user = steps.ops[found.before]
+            cost = self._cost()
+            run_again([op for op in again if isinstance(op, LaunchOp)], user)
+            self._changed = True
+            self._ctx.count(FitMemoryPass.name, "launches-run-again", len(again))
+            self._remark(
+                "passed",
+                f"{' and '.join(describe(op) for op in again if isinstance(op, LaunchOp))} run again before "
+                f"{_described(user)}: {before} bytes live at once become {self._peak()}{self._price(cost)}",
+                again[-1],
+            )
+
+    def _costs(self, steps: BlockSteps) -> list[float | None]:
+        """Of each step what it costs to run it again: the modelled time, or the scalar operations."""
+        costs: list[float | None] = []
+        for position, op in enumerate(steps.ops):
+            if isinstance(op, LaunchOp) and len(op.res) == 1 and steps.reads_stay(position):
+                costs.append(self._needs.nanoseconds(op) or float(flops_of(op)))
+            else:
+                costs.append(None)
+        return costs
+
+    # What is said
+
+    def _price(self, before: tuple[int, float]) -> str:
+        flops, nanoseconds = self._cost()
+        return f", for {flops - before[0]} flops and {(nanoseconds - before[1]) / 1000:.0f} us as modelled"
+
+    def _report(self, before: int, after: int, cost: tuple[int, float]) -> None:
+        message = f"{after} bytes live at once fit into {self._budget}"
+        if self._changed:
+            flops, nanoseconds = self._cost()
+            message = (
+                f"{message}, {before} did not: {_percent(flops, cost[0])} flops, "
+                f"{_percent(nanoseconds, cost[1])} modelled time"
+            )
+        self._remark("analysis", message, self._main)
+
+    def _remark(self, kind: RemarkKind, message: str, where: Operation) -> None:
+        self._ctx.remark(FitMemoryPass.name, kind, message, where)
+
+    def _refuse(self, reached: int) -> None:
+        steps = self._steps(self._block)
+        graph = self._least_graph(steps)
+        bound = recomputation_bound(graph, steps.writers)
+        where = steps.ops[bound.step]
+        if bound.bytes > self._budget:
+            message = (
+                f"no order of the launches, and no second run of single ones, fits into {self._budget} bytes: "
+                f"while {_described(where)} runs, at least {bound.bytes} are live"
+            )
+        else:
+            message = (
+                f"found no way to fit into {self._budget} bytes, the least is {reached}; it is proved that no order "
+                f"of the launches, and no second run of single ones, takes less than {bound.bytes}, which are live "
+                f"while {_described(where)} runs"
+            )
+        raise PassFailure(message, place=place_of_op(where), notes=tuple(_notes(steps, graph, bound)))
+
+    def _least_graph(self, steps: BlockSteps) -> StepGraph:
+        """The graph of a block in which loops and branches take what they take at least."""
+        changed: list[int] = []
+        for op, step in zip(steps.ops, steps.graph.steps, strict=True):
+            least = step.workspace
+            blocks = _blocks_of_control_flow(op)
+            if blocks and step.workspace:
+                inner = [self._steps(block) for block in blocks]
+                least = max(recomputation_bound(self._least_graph(s), s.writers).bytes for s in inner)
+            changed.append(least)
+        new = (replace(step, workspace=least) for step, least in zip(steps.graph.steps, changed, strict=True))
+        return StepGraph(tuple(new), steps.graph.values)
+
+
+def _notes(steps: BlockSteps, graph: StepGraph, bound: Necessary) -> Iterator[Diagnostic]:
+    """What is live at least, the largest first."""
+    for index in sorted(bound.values, key=lambda index: -graph.values[index].size):
+        value = graph.values[index]
+        made = steps.ops[min(value.steps)]
+        kind = "used there" if bound.step in value.steps else "kept for later"
+        yield Diagnostic(
+            Severity.NOTE, f"{value.size} bytes made by {_described(made)}, {kind}", place_of_op(made)
+        )
+    if graph.steps[bound.step].workspace:
+        yield Diagnostic(Severity.NOTE, f"{graph.steps[bound.step].workspace} bytes it works in")
+
+
+def _blocks_of_control_flow(op: Operation) -> list[Block]:
+    if isinstance(op, SymbolicKernel):
+        return []
+    return [block for region in op.regions for block in region.blocks]
+
+
+def _described(op: Operation) -> str:
+    return describe(op) if isinstance(op, LaunchOp) else f"'{op.name}'{nodes_text(op.location)}"
+
+
+def _percent(now: float, before: float) -> str:
+    return f"{100 * (now / before - 1) if before else 0:+.1f}%"

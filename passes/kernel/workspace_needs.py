@@ -1,0 +1,52 @@
+"""What launches and run-time functions work in and how long they take, found out by lowering each on its own."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Region
+
+from mlopt.dialects.kernel import SymbolicKernel
+from mlopt.ir.context import CompilerContext, ScratchNeed, Target
+from mlopt.passes.convert_kernel_to_memref import ConvertKernelToMemrefPass
+from mlopt.passes.convert_kernel_to_memref.module_state import Key, structural_key
+from mlopt.passes.memref.plan_workspaces import DEFAULT_ALIGNMENT, workspace_need
+
+
+class WorkspaceNeeds:
+    """The workspaces that `plan-workspaces` will find out that kernels need; equal kernels are looked at once."""
+
+    def __init__(self, target: Target | None):
+        self.alignment = DEFAULT_ALIGNMENT if target is None else target.alignment
+        self._target = target
+        self._known: dict[Key, ScratchNeed] = {}
+
+    def need(self, kernel: SymbolicKernel) -> ScratchNeed:
+        """The least and the best workspace of a kernel, and its time in them."""
+        key = structural_key(kernel)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._lower(kernel)
+        return known
+
+    def least(self, kernel: SymbolicKernel) -> int:
+        """The bytes that a kernel needs at least."""
+        return self.need(kernel).minimum
+
+    def nanoseconds(self, kernel: SymbolicKernel) -> float:
+        """How long a call takes in the least workspace, roughly; 0 if nothing is known of that."""
+        need = self.need(kernel)
+        return 0.0 if need.nanoseconds is None else need.nanoseconds(need.minimum)
+
+    def _lower(self, kernel: SymbolicKernel) -> ScratchNeed:
+        block = Block(arg_types=[operand.type for operand in kernel.operands])
+        copy = kernel.clone(dict(zip(kernel.operands, block.args, strict=True)))
+        for operand, argument in enumerate(block.args):
+            copy.operands[operand] = argument  # an operand may be given twice
+        block.add_ops([copy, func.ReturnOp(*copy.results)])
+        types = [result.type for result in copy.results]
+        main = func.FuncOp("main", ([operand.type for operand in kernel.operands], types), Region(block))
+        module = ModuleOp([main])
+        ConvertKernelToMemrefPass().run(CompilerContext(), module)
+        functions = [op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_name.data != "main"]
+        return workspace_need(functions[0], self._target, self.alignment)
