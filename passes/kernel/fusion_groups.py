@@ -188,7 +188,8 @@ def _use_obstacle(producer: LaunchOp, consumer: LaunchOp) -> str | None:
         for use in result.uses:
             if use.operation is consumer and use.index < len(consumer.ins):
                 continue
-            return f"its result {name_of(result)} is {describe_use(use.operation, consumer)}"
+            name = f" '%{result.name_hint}'" if result.name_hint else ""
+            return f"its result{name} is {describe_use(use.operation, consumer)}"
     return None
 
 
@@ -262,5 +263,9 @@ def describe_use(user: Operation, consumer: LaunchOp | None = None) -> str:
 
 
 def name_of(value: SSAValue) -> str:
-    """A value as the text shows it, as far as it has a name."""
-    return f"'%{value.name_hint}'" if value.name_hint else "without a name"
+    """A value as the text shows it; one without a name as what it is the result of."""
+    if value.name_hint:
+        return f"'%{value.name_hint}'"
+    if isinstance(value.owner, LaunchOp):
+        return f"the result of '{value.owner.kernel_name.data}'"
+    return "a value without a name"
