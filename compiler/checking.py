@@ -18,7 +18,7 @@ from mlopt.compilation import (
     load_model,
     main_function,
 )
-from mlopt.diagnostics import MloptError, Place, format_diagnostic, one_line
+from mlopt.diagnostics import MloptError, Place, counted, format_diagnostic, one_line
 from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes
 from mlopt.ir.registration import make_context
@@ -82,7 +82,7 @@ def check_model(
         except MloptError as error:
             _stop(findings, "import", *(_import_faults(path, options, inputs) or [error]))
         else:
-            findings.stages.append(("import", f"{len(graph_ops(compilation.module))} operators"))
+            findings.stages.append(("import", counted(len(graph_ops(compilation.module)), "operator")))
             _compile(findings, compilation)
     return findings
 
@@ -113,8 +113,10 @@ def _preconditions(
     findings.obstacles += [one_line(f"unsupported operator {kind}") for kind in unsupported]
     faults = list(node_faults(model.proto))
     findings.obstacles += [one_line(f'node "{node_name(fault.node)}": {fault.message}') for fault in faults]
-    found = [f"{len(unsupported)} kinds are not supported"] if unsupported else []
-    found += [f"{len(faults)} nodes break the rules of their operators"] if faults else []
+    found = [counted(len(unsupported), "kind is", "kinds are") + " not supported"] if unsupported else []
+    if faults:
+        breaking = ("node breaks the rules of its operator", "nodes break the rules of their operators")
+        found.append(counted(len(faults), *breaking))
     findings.stages.append(("operators", ", ".join(found) or "all supported"))
     try:
         shapes = bind_shapes(model.graph.input, options.dims, inputs, model.place())
@@ -140,7 +142,7 @@ def _compile(findings: Findings, compilation: Compilation) -> None:
     for level in LEVELS[LEVELS.index(start) :]:
         if level in compilation.levels:
             operations = sum(1 for _ in compilation.levels[level].walk())
-            findings.stages.append((level, f"{operations} operations"))
+            findings.stages.append((level, counted(operations, "operation")))
         elif error is not None:
             return _stop(findings, level, error)
     if error is not None:
@@ -150,8 +152,10 @@ def _compile(findings: Findings, compilation: Compilation) -> None:
     except MloptError as caught:
         return _stop(findings, "load", caught)
     scalar = executable.scalar_loops
-    slow = f", {scalar} loops run as scalar code (slow)" if scalar else ""
-    findings.stages.append(("load", f"{executable.steps} steps, arena {executable.arena_bytes} bytes{slow}"))
+    slow = f", {counted(scalar, 'loop runs', 'loops run')} as scalar code (slow)" if scalar else ""
+    findings.stages.append(
+        ("load", f"{counted(executable.steps, 'step')}, arena {executable.arena_bytes} bytes{slow}")
+    )
     return None
 
 
@@ -171,7 +175,7 @@ def _counts(names: Iterable[str]) -> str:
     """`9 of 3 kinds: Add 5, Relu 3, Gemm 1`."""
     counts = Counter(names)
     listed = ", ".join(f"{name} {n}" for name, n in sorted(counts.items(), key=lambda c: (-c[1], c[0])))
-    return f"{counts.total()} of {len(counts)} kinds: {listed}" if counts else "none"
+    return f"{counts.total()} of {counted(len(counts), 'kind')}: {listed}" if counts else "none"
 
 
 def _onnx_facts(model: OnnxModel) -> list[tuple[str, str]]:

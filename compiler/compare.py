@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mlopt.diagnostics import counted
 from mlopt.ir.dtypes import typed_array
 from mlopt.weights.sub_byte import is_integer
 
@@ -87,11 +88,13 @@ def _compare_exact(name: str, got: np.ndarray, want: np.ndarray) -> Comparison:
     if not count:
         return Comparison(name, 0.0, 0.0, None)
     if want.dtype.kind not in "iu" and not is_integer(want.dtype):
-        return Comparison(name, 1.0, 1.0, f"differs in {count} of {want.size} elements")
+        return Comparison(name, 1.0, 1.0, f"differs in {count} of {counted(want.size, 'element')}")
     largest = max(abs(int(a) - int(b)) for a, b in zip(got[different], want[different], strict=True))
     scale = max(abs(int(b)) for b in want.flat)
     relative = largest / scale if scale else float("inf")
-    return Comparison(name, float(largest), relative, f"differs in {count} of {want.size} elements")
+    return Comparison(
+        name, float(largest), relative, f"differs in {count} of {counted(want.size, 'element')}"
+    )
 
 
 def _failed(name: str, reason: str) -> Comparison:

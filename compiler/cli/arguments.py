@@ -7,23 +7,21 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlopt import __version__
 from mlopt.cli.progress import progress
+from mlopt.cli.remarks import add_remark_options, check_remark_options, print_remarks
 from mlopt.diagnostics import (
-    REMARK_KINDS,
     PipelineError,
-    Remark,
     UsageError,
+    counted,
     did_you_mean,
     nearest,
     print_diagnostic,
-    remark_record,
-    select_remarks,
 )
 
 if TYPE_CHECKING:
@@ -79,6 +77,13 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         "longer or rounds differently; or passes in MLIR's grammar, run instead of the standard ones",
     )
     which.add_argument("--no-optimize", action="store_true", help="lower the model as it was imported (O0)")
+    parser.add_argument(
+        "--memory-budget",
+        type=_bytes,
+        metavar="BYTES",
+        help="let the arena be no larger, such as 64KiB or 1.5MB: reorder, cut into tiles and compute again until it "
+        "fits; an error that says what is live at once if nothing does",
+    )
     add_disable_options(parser)
     parser.add_argument(
         "--validate",
@@ -136,29 +141,6 @@ def add_disable_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_remark_options(parser: argparse.ArgumentParser) -> None:
-    """What prints and writes remarks, of `mlopt` and `mlopt-opt` alike."""
-    parser.add_argument(
-        "--remarks",
-        type=remark_kinds,
-        default=(),
-        metavar="KINDS",
-        help="print what passes did (passed), why they did not (missed), sizes (analysis): passed,missed,analysis",
-    )
-    parser.add_argument(
-        "--remarks-filter",
-        type=_regular_expression,
-        metavar="REGEX",
-        help="only remarks of passes and patterns in whose PASS or PASS:PATTERN this is found",
-    )
-    parser.add_argument(
-        "--remarks-file",
-        type=Path,
-        metavar="FILE.json",
-        help="write the remarks, of all kinds or those of --remarks, as JSON",
-    )
-
-
 def add_dump_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dump",
@@ -170,13 +152,14 @@ def add_dump_option(parser: argparse.ArgumentParser) -> None:
 
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     """The options that the command line and its `--config` give; the command line wins."""
-    from mlopt.files import check_writable
     from mlopt.options import CompileOptions, load_config
     from mlopt.passes.pipelines import OPTIMISATION_LEVELS, at_optimisation_level, check_pass_names
     from mlopt.passes.registry import PASSES
 
     if arguments.weights is not None and arguments.model.suffix != ".mlir":
         raise UsageError(f"--weights goes with an .mlir model only, found '{arguments.model}'")
+    if hasattr(arguments, "remarks"):
+        check_remark_options(arguments)
     options = CompileOptions(
         dims=_parse_dims(arguments.dims),
         weights=arguments.weights,
@@ -209,14 +192,19 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         names = (*pipeline.disabled_patterns, *arguments.disable_pattern)
         pipeline = replace(pipeline, disabled_patterns=names)
     check_pass_names(pipeline.disabled)
-    if getattr(arguments, "remarks_file", None) is not None:
-        check_writable(arguments.remarks_file)
+    if getattr(arguments, "memory_budget", None) is not None:
+        pipeline = replace(pipeline, memory_budget=arguments.memory_budget)
     if (
         text is None
         and getattr(arguments, "pipeline", None) is None
         and not getattr(arguments, "no_optimize", False)
     ):
         text = options.pipeline_text
+    if text is not None and pipeline.memory_budget is not None:
+        raise UsageError(
+            "a memory budget goes with O0 to O3, in other pipelines it is an option of fit-memory, plan-workspaces and "
+            f"assign-buffers; found '{text}'"
+        )
     return replace(options, pipeline=pipeline, pipeline_text=text)
 
 
@@ -232,6 +220,15 @@ def check_disabled(passes: Sequence[str], patterns: Sequence[str]) -> None:
             check_pattern_names(patterns)
     except PipelineError as error:
         raise UsageError(error.message) from None
+
+
+def _bytes(text: str) -> int:
+    from mlopt.options import BYTES_EXPECTED, parse_bytes
+
+    found = parse_bytes(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected {BYTES_EXPECTED}, found '{text}'")
+    return found
 
 
 def _names(text: str) -> list[str]:
@@ -277,10 +274,10 @@ def finish(
 
     for warning in compilation.ctx.warnings:
         print_diagnostic(warning)
-    print_remarks(arguments, compilation.ctx.remarks)
+    print_remarks(arguments, compilation.ctx.remarks, str(arguments.model))
     if compilation.validator is not None:
         held, undone = len(compilation.validator.validated), len(compilation.validator.rejections)
-        say(arguments, f"validated: {held} changes hold, {undone} undone")
+        say(arguments, f"validated: {counted(held, 'change holds', 'changes hold')}, {undone} undone")
     if arguments.verbose:
         for result in compilation.passes:
             changed = "changed" if result.changed else "unchanged"
@@ -315,47 +312,6 @@ def with_bare_validate(arguments: Sequence[str]) -> list[str]:
 def exit_code(compilation: Compilation) -> int:
     """1 if a pass changed the answer, which was undone; else 0."""
     return int(compilation.validator is not None and bool(compilation.validator.rejections))
-
-
-def remark_kinds(text: str) -> tuple[str, ...]:
-    """The kinds that `--remarks` lists."""
-    kinds = tuple(text.split(","))
-    for kind in kinds:
-        if kind not in REMARK_KINDS:
-            raise argparse.ArgumentTypeError(f"expected some of {','.join(REMARK_KINDS)}, found '{kind}'")
-    return kinds
-
-
-def _regular_expression(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"expected a regular expression, found '{text}': {error}") from None
-
-
-def print_remarks(arguments: argparse.Namespace, remarks: Iterable[Remark]) -> None:
-    """Print the remarks that `--remarks` asks for, and write `--remarks-file`; what is in no file is in the model's."""
-    placed = [
-        remark
-        if remark.place.file is not None
-        else replace(remark, place=replace(remark.place, file=str(arguments.model)))
-        for remark in remarks
-    ]
-    for remark in select_remarks(placed, arguments.remarks, arguments.remarks_filter):
-        print_diagnostic(remark.diagnostic)
-    if arguments.remarks_file is not None:
-        write_remarks(arguments.remarks_file, placed, arguments.remarks, arguments.remarks_filter)
-
-
-def write_remarks(
-    path: Path, remarks: Iterable[Remark], kinds: Sequence[str], wanted: re.Pattern[str] | None
-) -> None:
-    """Write remarks as a JSON list, of all kinds if `kinds` is empty."""
-    from mlopt.files import write_text
-
-    selected = select_remarks(remarks, kinds or REMARK_KINDS, wanted)
-    records = [remark_record(remark) for remark in selected]
-    write_text(path, json.dumps(records, indent=2, allow_nan=False) + "\n")
 
 
 def say(arguments: argparse.Namespace, text: str, always: bool = False) -> None:

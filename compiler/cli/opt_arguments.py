@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from mlopt import __version__
-from mlopt.cli.arguments import add_disable_options, add_remark_options, validation_tolerance
+from mlopt.cli.arguments import add_disable_options, validation_tolerance
 from mlopt.cli.bare import natural
+from mlopt.cli.remarks import add_remark_options
 from mlopt.diagnostics import REMARK_KINDS, UsageError, did_you_mean, nearest
 
 DESCRIPTION = "Run passes over textual IR and print the result."

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.arrays import read_npz
-from mlopt.cli.arguments import check_disabled, write_remarks
+from mlopt.cli.arguments import check_disabled
 from mlopt.cli.listing import dialect_list, pass_list, pattern_list
 from mlopt.cli.opt_arguments import OptArguments, parse_arguments
+from mlopt.cli.remarks import check_remark_options, finish_remarks
 from mlopt.compilation import level_of
 from mlopt.diagnostics import (
     Diagnostic,
@@ -26,6 +27,7 @@ from mlopt.diagnostics import (
     Place,
     Remark,
     print_diagnostic,
+    remarks_as_text,
     select_remarks,
 )
 from mlopt.engine import attach_engine
@@ -74,8 +76,7 @@ def run(given: Sequence[str], sources: dict[str, str]) -> int:
     _pipeline(arguments, "graph")  # a faulty one is an error whatever the input is
     if arguments.output != "-":
         check_writable(Path(arguments.output))
-    if arguments.remarks_file is not None:
-        check_writable(arguments.remarks_file)
+    check_remark_options(arguments)
     name, text = _read(arguments.input)
     sources[name] = text
     return _Run(arguments, name, text, sources).run()
@@ -107,9 +108,7 @@ class _Run:
             outputs.append(output or "")  # so that the rest keeps its places between the markers
         code = max(codes, default=0)
         marker = self.arguments.split_input_file
-        if self.arguments.remarks_file is not None:
-            wanted = self.arguments.remarks_filter
-            write_remarks(self.arguments.remarks_file, self.remarks, self.arguments.remarks, wanted)
+        finish_remarks(self.arguments, self.remarks)
         self._write(f"{marker}\n".join(outputs), failed=code != 0)
         if self.arguments.statistics:
             print(statistics_report(self.results), file=sys.stderr)
@@ -210,6 +209,8 @@ class _Run:
         """What passes reported: warnings always, remarks if asked for."""
         self.remarks += ctx.remarks
         remarks = select_remarks(ctx.remarks, self.arguments.remarks, self.arguments.remarks_filter)
+        if self.arguments.verify_diagnostics is None:
+            return [*ctx.warnings, *remarks_as_text(remarks)]
         return [*ctx.warnings, *(remark.diagnostic for remark in remarks)]
 
     def _write(self, text: str, *, failed: bool) -> None:

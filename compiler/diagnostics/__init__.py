@@ -20,9 +20,11 @@ from mlopt.diagnostics.remark import (
     RemarkKind,
     RemarkValue,
     remark_record,
+    remarks_as_text,
     select_remarks,
 )
 from mlopt.diagnostics.suggestions import did_you_mean, nearest
+from mlopt.diagnostics.wording import counted
 
 __all__ = [
     "REMARK_KINDS",
@@ -42,11 +44,13 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "VerifyFailure",
+    "counted",
     "did_you_mean",
     "format_diagnostic",
     "nearest",
     "one_line",
     "print_diagnostic",
     "remark_record",
+    "remarks_as_text",
     "select_remarks",
 ]

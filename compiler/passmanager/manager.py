@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import DiagnosticException
 
-from mlopt.diagnostics import Diagnostic, MloptError, PassFailure, PipelineError, Remark, Severity
+from mlopt.diagnostics import Diagnostic, MloptError, PassFailure, PipelineError, Remark, Severity, counted
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.verifier import first_sentence, verify_op
@@ -143,7 +143,7 @@ class PassManager:
         else:
             if id(fixpoint) not in progress.stopped:
                 progress.stopped.add(id(fixpoint))
-                rounds = f"{fixpoint.limit} round{'s' * (fixpoint.limit != 1)}"
+                rounds = counted(fixpoint.limit, "round")
                 names = ", ".join(f"'{name}'" for name in changed)
                 self.ctx.warn(
                     f"{FIXPOINT} stopped after {rounds}, in the last of which {names} changed something", op

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from mlopt.diagnostics import Diagnostic, MloptError, Place, Severity
+from mlopt.diagnostics import Diagnostic, MloptError, Place, Severity, counted
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import typed_array
 from mlopt.passmanager.base import Pass
@@ -300,7 +300,7 @@ class Validator(Instrumentation):
         reproducer = None
         try:
             reproducer = write_reproducer(case, difference, self.options.reproducers)
-            what = f"{case.size} operation{'s' * (case.size != 1)}: {reproducer}"
+            what = f"{counted(case.size, 'operation')}: {reproducer}"
             notes.append(Diagnostic(Severity.NOTE, f"a reproducer of {what}"))
         except MloptError as error:
             notes.append(Diagnostic(Severity.NOTE, f"no reproducer was written: {error}"))

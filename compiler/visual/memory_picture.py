@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from mlopt.diagnostics import one_line
+from mlopt.diagnostics import counted, one_line
 from mlopt.visual.planned import MemoryPlan, PlannedBuffer
 
 WIDTH, HALF_WIDTH, HEIGHT = 1000, 560, 460
@@ -140,10 +140,8 @@ def _panel(title: str, plan: MemoryPlan, frame: _Frame, *, with_bytes: bool, zoo
 
 def _heading(title: str, plan: MemoryPlan, frame: _Frame) -> list[str]:
     share = (plan.arena_bytes - plan.peak_bytes) / plan.peak_bytes if plan.peak_bytes else 0.0
-    count = len(plan.buffers)
-    figures = (
-        f"arena {plan.arena_bytes:,} bytes, fragmentation {share:.1%}, {count} buffer{'s' * (count != 1)}"
-    )
+    buffers = counted(len(plan.buffers), "buffer")
+    figures = f"arena {plan.arena_bytes:,} bytes, fragmentation {share:.1%}, {buffers}"
     return [
         f'<text class="title" x="{frame.left}" y="26">{escape(_shortened(title, frame.width, 16))}</text>',
         f'<text class="muted" x="{frame.left}" y="48">{escape(_shortened(figures, frame.width, 12))}</text>',

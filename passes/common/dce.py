@@ -9,6 +9,7 @@ from typing import ClassVar
 from xdsl.ir import Operation, OpResult, Region
 from xdsl.utils.worklist import Worklist
 
+from mlopt.diagnostics import counted
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dominance import reachable_blocks
 from mlopt.ir.effects import is_dead
@@ -81,7 +82,7 @@ def _drop_unread(root: Operation, ctx: CompilerContext) -> int:
         if kept is None or not may_rewrite(DROP_UNREAD, op):
             continue
         unread = len(op.results) - len(kept)
-        what = f"dropped {unread} of {len(op.results)} results of '{op.name}': nothing reads them"
+        what = f"dropped {unread} of {counted(len(op.results), 'result')} of '{op.name}': nothing reads them"
         ctx.remark(DCEPass.name, "passed", what, op)
         keep_results(op, kept)
         dropped += unread

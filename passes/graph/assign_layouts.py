@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlopt.diagnostics import counted
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import rank_of, shape_of
 from mlopt.dialects.graph.channels_last import channels_first
@@ -102,7 +103,7 @@ class _Assignment:
                 if plan.chosen
                 else "nothing would be gained"
             )
-            count = f"{len(region.orders)} {'operation' if len(region.orders) == 1 else 'operations'}"
+            count = counted(len(region.orders), "operation")
             self.ctx.remark(
                 AssignLayoutsPass.name, "missed", f"channels stay first in {count}: {why}", op, args=facts
             )
@@ -112,7 +113,7 @@ class _Assignment:
         self.ctx.count(AssignLayoutsPass.name, "regions-converted")
         self.ctx.count(AssignLayoutsPass.name, "operations-converted", len(plan.chosen))
         message = (
-            f"{len(plan.chosen)} of {len(region.orders)} operations run channels last: "
+            f"{len(plan.chosen)} of {counted(len(region.orders), 'operation')} run channels last: "
             f"{_us(plan.after)} instead of {_us(plan.before)} us by the cost model"
         )
         self.ctx.remark(AssignLayoutsPass.name, "passed", message, op, args=facts)

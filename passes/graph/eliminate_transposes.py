@@ -9,6 +9,7 @@ from typing import ClassVar
 from xdsl.ir import Block, Operation
 from xdsl.utils.worklist import Worklist
 
+from mlopt.diagnostics import counted
 from mlopt.dialects import graph
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import nodes_text
@@ -104,8 +105,8 @@ class _Eliminator:
         self.ctx.remark(
             EliminateTransposesPass.name,
             "passed",
-            f"{saved} {'transpose' if saved == 1 else 'transposes'} fewer: {len(chosen)} "
-            f"{'operation runs' if len(chosen) == 1 else 'operations run'} in another order of dimensions",
+            f"{counted(saved, 'transpose')} fewer: {counted(len(chosen), 'operation runs', 'operations run')} "
+            "in another order of dimensions",
             transpose,
         )
         for new in RegionRewriting(region, chosen, self.sequence).run():
@@ -134,7 +135,7 @@ class _Choice:
         if saved <= 0:
             return frozenset(), 0, self._border_text()
         if self._count(after, in_bytes=True) > self._count(before, in_bytes=True):
-            return frozenset(), 0, f"the {saved} fewer transposes would move more bytes"
+            return frozenset(), 0, f"with {counted(saved, 'transpose')} fewer, more bytes would be moved"
         return chosen, saved, ""
 
     def _count(self, form: Callable[[Operation | bool], bool], *, in_bytes: bool = False) -> int:
@@ -143,9 +144,10 @@ class _Choice:
     def _border_text(self) -> str:
         """Which values would have to be transposed instead."""
         count = len(self.region.sources) + len(self.region.sinks)
+        here = "1 transpose stands here" if count == 1 else f"{count} transposes meet here"
         for edge in self.region.edges:
             owner = edge.value.owner
             if edge.own is False and not isinstance(owner, Block):
                 name = f"'{owner.name.removeprefix('graph.')}'{nodes_text(owner.location)}"
-                return f"{count} transposes meet here, but the result of {name} has one order"
-        return f"{count} transposes meet here, but as many would be needed elsewhere"
+                return f"{here}, but the result of {name} has one order"
+        return f"{here}, but as many would be needed elsewhere"

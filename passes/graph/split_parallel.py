@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from mlopt.diagnostics import PassFailure
+from mlopt.diagnostics import PassFailure, counted
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
@@ -109,7 +109,7 @@ class SplitParallelPass(Pass):
         splitting.run()
         collectives = ["1 all_reduce"] if region.root is not None else []
         if gathers := len(region.gathered):
-            collectives.append(f"{gathers} all_gather{'s' if gathers > 1 else ''}")
+            collectives.append(counted(gathers, "all_gather"))
         weight = splitting.bytes_per_way
         message = f"split {', '.join(kinds)} in {self.ways} ways: {weight} bytes of weights each, "
         facts = {

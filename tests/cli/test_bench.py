@@ -60,7 +60,7 @@ def test_no_more_threads_than_processors(mlopt: Command, monkeypatch: pytest.Mon
     done = mlopt("bench", "m.onnx", "--inputs", "io.npz", "--repeat", 1, "--threads", 99999)
     assert done.code == 0
     assert "warning: --threads 99999 is more than the processors that there are: using 1" in done.err
-    assert "m.onnx: 1 runs, threads: 1" in done.out
+    assert "m.onnx: 1 run, threads: 1" in done.out
 
 
 def test_a_model_that_is_not_there_is_all_that_is_said(mlopt: Command) -> None:

@@ -127,6 +127,35 @@ def test_remarks_are_chosen(mlopt: Command) -> None:
     assert text.count("remark: [fuse-kernels]") == text.count("remark:") == count
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fuse-kernel:", "no pass or pattern matches 'fuse-kernel:'; did you mean 'fuse-kernels'?"),
+        ("reuse-in-plcae", "did you mean 'reuse-in-place'?"),
+        ("^MergeReshapes", "did you mean 'MergeReshapes'?"),  # it is found in PASS:PATTERN
+        ("xyz", "; mlopt-opt --list-passes and --list-patterns have the names"),
+    ],
+)
+def test_a_filter_that_nothing_can_match_is_a_wrong_command_line(
+    mlopt: Command, text: str, message: str
+) -> None:
+    done = mlopt(*COMPILE, "--remarks=passed", "--remarks-filter", text)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_filter_without_remarks_is_a_wrong_command_line(mlopt: Command) -> None:
+    done = mlopt(*COMPILE, "--remarks-filter", "cse")
+    assert done.code == 2
+    assert "goes with --remarks=passed,missed,analysis or --remarks-file" in done.err
+
+
+def test_a_filter_that_leaves_nothing_says_so(mlopt: Command) -> None:
+    done = mlopt(*COMPILE, "--remarks=missed", "--remarks-filter", "^quantize|:MergeReshapes")
+    note = "no remark (missed) is of a pass or pattern that matches '^quantize|:MergeReshapes'"
+    assert (done.code, done.err) == (0, f"note: {note}\n")
+
+
 # The same of `mlopt-opt`
 
 

@@ -12,12 +12,12 @@ from mlopt.cli.arguments import (
     add_command,
     add_pipeline_options,
     compile_options,
-    print_remarks,
     say,
 )
 from mlopt.cli.bare import positive
 from mlopt.cli.progress import progress
-from mlopt.diagnostics import Diagnostic, Severity, one_line, print_diagnostic
+from mlopt.cli.remarks import print_remarks
+from mlopt.diagnostics import Diagnostic, Severity, counted, one_line, print_diagnostic
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if inputs is None:
         say(arguments, "no --inputs: timed on seeded random inputs of the declared shapes", always=True)
-    print_remarks(arguments, result.engines[0].loaded.remarks)
+    print_remarks(arguments, result.engines[0].loaded.remarks, str(arguments.model))
     Console(highlight=False).print(table_of(result))
     print_comparisons(result)
     if arguments.report is not None:
@@ -94,7 +94,7 @@ def table_of(result: BenchmarkResult) -> Table:
     from rich.table import Table
 
     runs = len(result.engines[0].seconds)
-    title = f"{result.model.name}: {runs} runs, threads: {result.threads}"
+    title = f"{result.model.name}: {counted(runs, 'run')}, threads: {result.threads}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for engine in result.engines:

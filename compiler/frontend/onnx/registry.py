@@ -20,7 +20,7 @@ from typing import TypeAlias, TypeVar
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
 
-from mlopt.diagnostics import Place, UnsupportedError
+from mlopt.diagnostics import Place, UnsupportedError, counted
 from mlopt.frontend.onnx.checks import node_fault
 from mlopt.frontend.onnx.functions import ANY_TYPE, definition, depends_on_types
 from mlopt.frontend.onnx.node import Node
@@ -74,7 +74,7 @@ class Unsupported:
             operator += f" {self.reason}"
         named = ", ".join(self.nodes[:_NAMES_SHOWN])
         rest = f" and {self.count - _NAMES_SHOWN} more" if self.count > _NAMES_SHOWN else ""
-        return f"{operator}: {self.count} node{'s' if self.count > 1 else ''} ({named}{rest})"
+        return f"{operator}: {counted(self.count, 'node')} ({named}{rest})"
 
 
 _NAMES_SHOWN = 5
@@ -182,11 +182,8 @@ def require_supported(model: ModelProto, place: Place) -> None:
     """Raise one `UnsupportedError` that lists all that can't be imported, if anything can't."""
     found = find_unsupported(model)
     if found:
-        plural = "s" if len(found) > 1 else ""
-        listed = "; ".join(map(str, found))
-        raise UnsupportedError(
-            f"the model uses {len(found)} unsupported operator{plural}: {listed}", place=place
-        )
+        kinds = counted(len(found), "unsupported operator")
+        raise UnsupportedError(f"the model uses {kinds}: {'; '.join(map(str, found))}", place=place)
 
 
 def _form(domain: str, op_type: str, opset: int) -> Form | None:
