@@ -33,6 +33,7 @@ from mlopt.ir.printer import print_module
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module
 from mlopt.options import CompileOptions
+from mlopt.passes.memref.summary import memory_summary
 from mlopt.passes.memref.verify_plan import verify_plan
 from mlopt.passes.pipelines import (
     LEVELS,
@@ -212,6 +213,7 @@ def compile_model(
             )
         while True:
             if level == "memref" and is_planned(module):
+                _require_budget(compilation)
                 _warn_of_overlaps(compilation)
             else:
                 _run_level(compilation, level, phase_passes(level, options.pipeline), instrumentations)
@@ -276,6 +278,17 @@ def level_of(module: ModuleOp) -> Level:
         any(type.name == "tensor" for type in main.function_type.inputs) or main.function_type.outputs.data
     )
     return "graph" if tensors else "memref"
+
+
+def _require_budget(compilation: Compilation) -> None:
+    """Raise `InputError` if a plan from a file takes more than the budget: it is run as it is."""
+    budget = compilation.options.pipeline.memory_budget
+    taken = memory_summary(compilation.module).arena_bytes
+    if budget is not None and taken > budget:
+        raise InputError(
+            f"the memory of this file is planned: its arena takes {taken} bytes, the budget is {budget}",
+            place=Place(compilation.source),
+        )
 
 
 def _warn_of_overlaps(compilation: Compilation) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,6 +45,30 @@ class CompileOptions:
     reproducers: Path = Path("mlopt-reproducers")
 
 
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "kB": 1000,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "KiB": 1024,
+    "MiB": 1024**2,
+    "GiB": 1024**3,
+}
+
+BYTES_EXPECTED = "a number of bytes, such as 65536, 64KiB or 1.5MB"
+
+
+def parse_bytes(text: str) -> int | None:
+    """The bytes that a text such as `65536`, `64KiB` or `1.5 MB` stands for, rounded down; None if it is no size."""
+    match = re.fullmatch(r"([0-9]{1,18})(?:\.([0-9]{1,9}))? ?([a-zA-Z]*)", text.strip())
+    if match is None or match[3] not in _UNITS or (match[2] is not None and _UNITS[match[3]] == 1):
+        return None
+    whole, fraction = int(match[1]), match[2] or ""
+    return (int(f"{whole}{fraction}") * _UNITS[match[3]]) // 10 ** len(fraction)
+
+
 _SWITCHES = {
     "enable_fusion": ("fusion", (True, False)),
     "enable_inplace": ("inplace", (True, False)),
@@ -55,9 +80,9 @@ def load_config(path: Path, options: CompileOptions) -> CompileOptions:
     """`options` with what the JSON or TOML file at `path` sets.
 
     Keys: `dims`, `poison`, `validate`, `bisect`, `optimize`, `pipeline` (a level such as `O3`, or passes),
-    `disable_pass`, `disable_pattern`, and the table `optimization` with the switches `enable_fusion`, `enable_inplace`
-    and `memory_reuse_strategy`, which win over the level. Raises `InputError` for a missing or malformed file and for
-    an unknown key or value.
+    `memory_budget` (bytes, or text such as `"64KiB"`), `disable_pass`, `disable_pattern`, and the table `optimization`
+    with the switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`, which win over the level. Raises
+    `InputError` for a missing or malformed file and for an unknown key or value.
     """
     return apply_config(read_config(path), options, path)
 
@@ -119,6 +144,8 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
                 pipeline = _apply_switches(_expect(value, dict, key, place), pipeline, place)
             case "optimize":
                 pipeline = replace(pipeline, optimize=_expect(value, bool, key, place))
+            case "memory_budget":
+                pipeline = replace(pipeline, memory_budget=_expect_bytes(value, key, place))
             case "disable_pass":
                 pipeline = replace(pipeline, disabled=_expect_names(value, key, place))
             case "disable_pattern":
@@ -134,7 +161,7 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
             case _:
                 raise InputError(
                     f"unknown key '{key}', expected one of bisect, dims, disable_pass, disable_pattern, "
-                    "optimization, optimize, pipeline, poison, validate",
+                    "memory_budget, optimization, optimize, pipeline, poison, validate",
                     place=place,
                 )
     return replace(options, pipeline=pipeline)
@@ -161,6 +188,13 @@ def _expect_names(value: Any, key: str, place: Place) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"'{key}' must be a list of names, found {json.dumps(value)}", place=place)
     return tuple(names)
+
+
+def _expect_bytes(value: Any, key: str, place: Place) -> int:
+    found = parse_bytes(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
+    if found is None:
+        raise InputError(f"'{key}' must be {BYTES_EXPECTED}, found {json.dumps(value)}", place=place)
+    return found
 
 
 def _expect_dims(value: Any, place: Place) -> dict[str, int]:

@@ -13,8 +13,10 @@ why it stands where it stands.
   fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
   `place-concats` stands right before `reuse-in-place`: what is computed in a part of another tensor overwrites no
   operand. `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are
-  those that the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md).
-- memref: bufferize, then workspaces (they are buffers too), then offsets.
+  those that the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md). With a
+  budget, `fit-memory` follows behind `cse`, which would undo what it computes twice.
+- memref: bufferize, then `elide-copies`, after which fewer buffers are left, then workspaces (they are buffers too),
+  then offsets.
 """
 
 from __future__ import annotations
@@ -119,6 +121,7 @@ class PipelineOptions:
     - `thorough`: run what costs more compile time, or rounds differently within declared limits, too.
     - `fusion`, `inplace`, `memory_reuse`: the three switches `enable_fusion`, `enable_inplace` and
       `memory_reuse_strategy` of a configuration file.
+    - `memory_budget`: the bytes of the arena; more is an error, after all that makes it smaller (`fit-memory`).
     - `disabled`: names of passes to leave out; conversions can't be.
     - `disabled_patterns`: names of patterns to leave out, `PATTERN` of every pass or `PASS:PATTERN` of one.
     """
@@ -128,6 +131,7 @@ class PipelineOptions:
     fusion: bool = True
     inplace: bool = True
     memory_reuse: MemoryStrategy = "aggressive"
+    memory_budget: int | None = None
     disabled: Collection[str] = ()
     disabled_patterns: Collection[str] = ()
 
@@ -162,7 +166,8 @@ def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
         case "kernel":
             passes = _kernel_passes(options)
         case "memref":
-            passes = ["plan-workspaces", f"assign-buffers{{strategy={options.memory_reuse}}}"]
+            passes = ["elide-copies"] if options.optimize and options.inplace else []
+            passes += _planning_passes(options)
     return tuple(name for name in passes if name.partition("{")[0] not in options.disabled)
 
 
@@ -182,16 +187,25 @@ def _graph_passes(options: PipelineOptions) -> tuple[str, ...]:
     return (*first, rounds, *last, *final)
 
 
+def _planning_passes(options: PipelineOptions) -> list[str]:
+    assigning = f"strategy={options.memory_reuse}"
+    if options.memory_budget is None:
+        return ["plan-workspaces", f"assign-buffers{{{assigning}}}"]
+    budget = f"budget={options.memory_budget}"
+    return [f"plan-workspaces{{{budget}}}", f"assign-buffers{{{assigning} {budget}}}"]
+
+
 def _kernel_passes(options: PipelineOptions) -> list[str]:
+    fitting = [] if options.memory_budget is None else [f"fit-memory{{budget={options.memory_budget}}}"]
     if not options.optimize:
-        return []
+        return fitting
     passes = ["fuse-kernels"] if options.fusion else []
     if options.thorough:
         passes.append("tile-contractions")
     if options.inplace:
         passes += ["place-concats", "reuse-in-place"]
     passes.append("schedule-for-memory")
-    return [*passes, "cse", "dce"]
+    return [*passes, "cse", "dce", *fitting]
 
 
 def named_pipeline(name: str, level: Level = "graph") -> str:

@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from xdsl.dialects import func
+from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, i8
 from xdsl.ir import Operation
 
-from mlopt.diagnostics import PassFailure
+from mlopt.diagnostics import Diagnostic, PassFailure, Severity
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main
-from mlopt.ir.locations import place_of_op
+from mlopt.ir.locations import nodes_text, place_of_op
 from mlopt.memory import GAP, Buffer, Plan, plan
-from mlopt.passes.memref.liveness import Liveness
+from mlopt.passes.memref.liveness import WORKSPACE, Liveness
 from mlopt.passes.memref.verify_plan import ARENA, verify_plan
 from mlopt.passes.memref.views import insert_argument, place_in
 from mlopt.passmanager.base import Pass
+
+_NODES_FOR_BUDGET = 100
+"""How much longer than `nodes` to search for a plan that keeps to a budget."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class AssignBuffersPass(Pass):
 
     Options: `strategy`: `aggressive` (any reuse, the best of several greedy plans), `conservative` (only buffers of
     exactly the same size share), `none` (every buffer has its own space); `alignment` of every offset in bytes;
-    `nodes`: how far to search for a smaller plan where the `aggressive` one is above its lower bound (0: not at all).
+    `nodes`: how far to search for a smaller plan where the `aggressive` one is above its lower bound (0: not at all);
+    `budget`: the bytes that the arena may have: searched for harder, and an error where it is not reached.
     """
 
     name = "assign-buffers"
@@ -40,6 +44,7 @@ class AssignBuffersPass(Pass):
     strategy: Literal["none", "conservative", "aggressive"] = "aggressive"
     alignment: int = 64
     nodes: int = 1000
+    budget: int | None = None
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
@@ -57,6 +62,8 @@ class AssignBuffersPass(Pass):
     def _assign(self, ctx: CompilerContext, main: func.FuncOp) -> None:
         buffers = Liveness(main).buffers(self.alignment)
         result = self._plan([buffer for _, buffer in buffers])
+        if self.budget is not None and result.height > self.budget:
+            self._refuse(self.budget, result, buffers)
         arena = insert_argument(main, 0, MemRefType(i8, [result.height]), "arena", {ARENA: UnitAttr()})
         place_in(main, arena, [(alloc, result.offsets[buffer.id]) for alloc, buffer in buffers])
         together = sum(buffer.footprint for _, buffer in buffers)
@@ -76,8 +83,35 @@ class AssignBuffersPass(Pass):
         if self.strategy == "aggressive" and result.status == GAP and self.nodes > 0:
             from mlopt.memory.search import search  # most models don't need it
 
-            return search(buffers, nodes=self.nodes, start=result).plan
+            result = search(buffers, nodes=self.nodes, start=result).plan
+            if self.budget is not None and result.lower_bound <= self.budget < result.height:
+                nodes = _NODES_FOR_BUDGET * self.nodes
+                return search(buffers, nodes=nodes, start=result, target=self.budget).plan
         return result
+
+    def _refuse(self, budget: int, result: Plan, buffers: Sequence[tuple[memref.AllocOp, Buffer]]) -> None:
+        """Raise `PassFailure` that says what does not fit together, if that is known."""
+        from mlopt.memory.explanation import explain
+
+        why = explain([buffer for _, buffer in buffers], budget, nodes=self.nodes)
+        allocs = {buffer.id: alloc for alloc, buffer in buffers}
+        notes = [
+            Diagnostic(
+                Severity.NOTE,
+                f"{buffer.footprint} bytes of {'a workspace' if WORKSPACE in alloc.attributes else 'a tensor'}"
+                f"{nodes_text(alloc.location)}",
+                place_of_op(alloc),
+            )
+            for buffer in (why.buffers if why else ())
+            for alloc in (allocs[buffer.id],)
+        ]
+        message = (
+            f"the arena of {result.height} bytes does not fit into the budget of {budget}; "
+            f"{result.lower_bound} are live at once"
+        )
+        raise PassFailure(
+            f"{message}, and these do not fit together" if notes else message, notes=tuple(notes)
+        )
 
 
 def _has_arena(main: func.FuncOp) -> bool:

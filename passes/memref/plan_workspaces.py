@@ -194,11 +194,12 @@ class _Sizes:
         ):
             return best
         before = self.time(best)
+        least = _LEAST_GAIN if self._budget is None else 0.0  # within a budget, memory costs nothing
         most = 0.0
         for step in range(1, _GROWTH_STEPS + 1):
             percent = growth * step / _GROWTH_STEPS
             sizes = self._below(percent / 100)
-            gain = 100 * (1 - self.time(sizes) / before) - _LEAST_GAIN * percent if before else 0.0
+            gain = 100 * (1 - self.time(sizes) / before) - least * percent if before else 0.0
             if gain > most:
                 best, most = sizes, gain
         return best
