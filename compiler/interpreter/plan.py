@@ -1,23 +1,23 @@
 """The plan: a tree of bound numpy calls, and the builder that makes it.
 
 A plan is a list of steps, called one after another. Most steps are `functools.partial` objects whose arrays were bound
-when the plan was made; a `SlotCall` makes its views of run-time memory when it is called; `For`, `If` and `While` hold
+when the plan was made; a `SlotCall` has views of run-time memory; `For`, `If` and `While` hold
 plans of their own. Running a plan touches no IR.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import LocationAttr
 
 from mlopt.diagnostics import Place, RunError
 from mlopt.interpreter import costs
+from mlopt.interpreter.slot_calls import Recipe, RunViews, SlotCall
 from mlopt.interpreter.views import Region, Slot, View
 from mlopt.ir.locations import node_names, place_of
 
@@ -29,41 +29,6 @@ def run_plan(plan: Plan) -> None:
     """Execute the steps in order."""
     for step in plan:
         step()
-
-
-class _Recipe(NamedTuple):
-    """How to make an array in a slot's memory."""
-
-    slot: Slot
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: np.dtype
-
-
-class SlotCall:
-    """A call some of whose arrays lie in slots; their views live only as long as the call."""
-
-    __slots__ = ("args", "function", "kwargs", "recipes")
-
-    def __init__(self, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]):
-        names = tuple(kwargs)
-        values = (*args, *kwargs.values())
-        self.recipes = tuple((i, value) for i, value in enumerate(values) if isinstance(value, _Recipe))
-        self.args = values
-        self.kwargs = names
-        self.function = function
-
-    def __call__(self) -> None:
-        values = list(self.args)
-        for position, (slot, offset, shape, strides, dtype) in self.recipes:
-            values[position] = np.ndarray(shape, dtype, slot.data, slot.base + offset, strides)
-        names = self.kwargs
-        if names:
-            split = len(values) - len(names)
-            self.function(*values[:split], **dict(zip(names, values[split:], strict=True)))
-        else:
-            self.function(*values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +173,14 @@ class Memory:
     """What a plan owns beside the arena: scratch, tables and cells, all made when the plan is built.
 
     While measuring nothing is allocated and no step is kept; with `timing`, what the steps would take, in nanoseconds,
-    is added up in `nanoseconds`. `trying` is inside `dry`.
+    is added up in `nanoseconds`. `trying` is inside `dry`. `run_views` are of the inputs and outputs.
     """
 
     measuring: bool = False
     trying: bool = False
     allocated: int = 0
     nanoseconds: float = 0.0
+    run_views: RunViews = field(default_factory=RunViews)
     _arrays: dict[tuple[object, ...], np.ndarray] = field(
         default_factory=dict[tuple[object, ...], np.ndarray]
     )
@@ -338,8 +304,8 @@ class PlanBuilder:
             return
         bound = [self._bind(arg) for arg in args]
         bound_kwargs = {key: self._bind(arg) for key, arg in kwargs.items()}
-        if any(isinstance(a, _Recipe) for a in (*bound, *bound_kwargs.values())):
-            self.plan.append(SlotCall(function, bound, bound_kwargs))
+        if any(isinstance(a, Recipe) for a in (*bound, *bound_kwargs.values())):
+            self.plan.append(SlotCall(function, bound, bound_kwargs, self.memory.run_views))
         else:
             self.plan.append(partial(function, *bound, **bound_kwargs))
 
@@ -347,5 +313,5 @@ class PlanBuilder:
         if not isinstance(arg, View):
             return arg
         if isinstance(arg.region, Slot):
-            return _Recipe(arg.region, arg.offset, arg.shape, arg.strides, arg.dtype)
+            return Recipe(arg.region, arg.offset, arg.shape, arg.strides, arg.dtype)
         return self.memory.array(arg)

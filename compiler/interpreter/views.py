@@ -17,7 +17,7 @@ from mlopt.interpreter.expressions import Linear
 class Region:
     """Bytes that belong together: the arena, a weight, an input, scratch.
 
-    `data` (one-dimensional uint8) is None while an engine only measures what it would need.
+    `data` (uint8, contiguous) is None while an engine only measures what it would need.
     """
 
     __slots__ = ("data", "name", "nbytes", "writable")
@@ -44,13 +44,23 @@ class Slot(Region):
 
     Inputs and outputs of a run are slots, and so are views at run-time offsets: `data` and `base` (bytes) are set
     before a step that uses them runs. `origins` are the regions that it may lie in; empty for memory of its own.
+    One that `stays` is set before a run, and no more during it.
     """
 
-    __slots__ = ("_origins", "base")
+    __slots__ = ("_origins", "base", "stays")
 
-    def __init__(self, name: str, nbytes: int, *, writable: bool, origins: frozenset[Region] = frozenset()):
+    def __init__(
+        self,
+        name: str,
+        nbytes: int,
+        *,
+        writable: bool,
+        origins: frozenset[Region] = frozenset(),
+        stays: bool = False,
+    ):
         super().__init__(name, nbytes, writable=writable)
         self.base = 0
+        self.stays = stays
         self._origins = origins
 
     @property
