@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -32,7 +31,7 @@ from mlopt.ir.parser import parse_module
 from mlopt.ir.printer import print_module
 from mlopt.ir.registration import make_context
 from mlopt.ir.verifier import verify_module
-from mlopt.options import CompileOptions
+from mlopt.options import CompileOptions, parse_pipeline_text
 from mlopt.passes.memref.summary import memory_summary
 from mlopt.passes.memref.verify_plan import verify_plan
 from mlopt.passes.pipelines import (
@@ -40,7 +39,6 @@ from mlopt.passes.pipelines import (
     Level,
     check_pass_names,
     conversion,
-    named_pipeline,
     phase_passes,
 )
 from mlopt.passmanager import Element, Instrumentation, PassManager, PassResult, Pipeline, parse_pipeline
@@ -60,8 +58,6 @@ TEXT_SOURCE = "<text>"
 
 _TEXT_MARK = re.compile(r"[{}()%]")
 """What text has, and names of files mostly do not."""
-
-_WRAPPED = re.compile(r"\s*(builtin\.module|any)\s*\(")
 
 
 @dataclass
@@ -191,11 +187,7 @@ def compile_model(
         instrumentations = (*instrumentations, compilation.validator)
     if options.pipeline_text is not None:
         check_pass_names(options.pipeline.disabled)
-        text = options.pipeline_text
-        pipeline = parse_pipeline(
-            text if _WRAPPED.match(text) else f"builtin.module({text})",
-            expand=partial(named_pipeline, level=level_of(module)),
-        )
+        pipeline = parse_pipeline_text(options.pipeline_text, level_of(module))
         _run(compilation, pipeline.without(options.pipeline.disabled), instrumentations)
         level = level_of(module)
         if target is not None and level != target:

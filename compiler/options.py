@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from mlopt.diagnostics import InputError, Place
+from mlopt.diagnostics import InputError, PipelineError, Place
 from mlopt.passes.pipelines import (
     MEMORY_STRATEGIES,
     OPTIMISATION_LEVELS,
+    Level,
     PipelineOptions,
     at_optimisation_level,
+    check_pass_names,
+    named_pipeline,
 )
+from mlopt.passmanager import Pipeline, parse_pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,19 @@ def parse_bytes(text: str) -> int | None:
         return None
     whole, fraction = int(match[1]), match[2] or ""
     return (int(f"{whole}{fraction}") * _UNITS[match[3]]) // 10 ** len(fraction)
+
+
+_WRAPPED = re.compile(r"\s*(builtin\.module|any)\s*\(")
+
+
+def parse_pipeline_text(text: str, level: Level = "graph", source: str = "<pipeline>") -> Pipeline:
+    """The pipeline that a text stands for: passes, or all of it in MLIR's grammar, `builtin.module(...)`.
+
+    A named pipeline stands for its passes from `level` down. An error is a `PipelineError` with the place in the text,
+    named `source`.
+    """
+    anchor = None if _WRAPPED.match(text) else "builtin.module"
+    return parse_pipeline(text, expand=partial(named_pipeline, level=level), source=source, anchor=anchor)
 
 
 _SWITCHES = {
@@ -135,6 +153,7 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
         if text in OPTIMISATION_LEVELS:
             pipeline = at_optimisation_level(text, pipeline)
         else:
+            _check_pipeline(text, path)
             options = replace(options, pipeline_text=text)
     for key, value in table.items():
         match key:
@@ -148,8 +167,10 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
                 pipeline = replace(pipeline, memory_budget=_expect_bytes(value, key, place))
             case "disable_pass":
                 pipeline = replace(pipeline, disabled=_expect_names(value, key, place))
+                _check_names(pipeline.disabled, check_pass_names, path)
             case "disable_pattern":
                 pipeline = replace(pipeline, disabled_patterns=_expect_names(value, key, place))
+                _check_names(pipeline.disabled_patterns, _check_pattern_names, path)
             case "dims":
                 options = replace(options, dims={**_expect_dims(value, place), **options.dims})
             case "poison":
@@ -165,6 +186,44 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
                     place=place,
                 )
     return replace(options, pipeline=pipeline)
+
+
+def _check_pipeline(text: str, path: Path) -> None:
+    try:
+        parse_pipeline_text(text)
+    except PipelineError as error:
+        found = error.place
+        inside = (
+            found.column if found is not None and found.file == "<pipeline>" and found.line == 1 else None
+        )
+        raise InputError(
+            f"'pipeline': {error.message}", place=_place_of(text, path, inside or 1), notes=error.notes
+        ) from error
+
+
+def _check_names(names: Collection[str], check: Callable[[Collection[str]], None], path: Path) -> None:
+    """Check names one by one, so that an error has the place of the one that it is about."""
+    for name in names:
+        try:
+            check([name])
+        except PipelineError as error:
+            raise InputError(error.message, place=_place_of(name, path)) from error
+
+
+def _check_pattern_names(names: Collection[str]) -> None:
+    from mlopt.passes.patterns import check_pattern_names  # which loads every pass
+
+    check_pattern_names(names)
+
+
+def _place_of(text: str, path: Path, column: int = 1) -> Place:
+    """The place of character `column` of a text in a file, if it stands there once, between quotes; else the file."""
+    whole = path.read_text(encoding="utf-8") if path.is_file() else ""
+    found = [match.start(1) for match in re.finditer(f"[\"'](?=({re.escape(text)})[\"'])", whole)]
+    if len(found) != 1:
+        return Place(str(path))
+    before = whole[: found[0]]
+    return Place(str(path), before.count("\n") + 1, found[0] - (before.rfind("\n") + 1) + column)
 
 
 def _apply_switches(table: Mapping[str, Any], pipeline: PipelineOptions, place: Place) -> PipelineOptions:

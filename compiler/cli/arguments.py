@@ -152,7 +152,7 @@ def add_dump_option(parser: argparse.ArgumentParser) -> None:
 
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     """The options that the command line and its `--config` give; the command line wins."""
-    from mlopt.options import CompileOptions, load_config
+    from mlopt.options import CompileOptions, load_config, parse_pipeline_text
     from mlopt.passes.pipelines import OPTIMISATION_LEVELS, at_optimisation_level, check_pass_names
     from mlopt.passes.registry import PASSES
 
@@ -182,6 +182,8 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
             f"--pipeline wants {', '.join(OPTIMISATION_LEVELS)} or the names of passes, found '{text}'"
             f"{did_you_mean(nearest(text, PASSES))}"
         )
+    elif text is not None:
+        parse_pipeline_text(text, source="--pipeline")  # a faulty one is an error whatever the model is
     if getattr(arguments, "no_optimize", False):
         pipeline = at_optimisation_level("O0", pipeline)
     if getattr(arguments, "disable_pass", None):
@@ -232,7 +234,7 @@ def _bytes(text: str) -> int:
 
 
 def _names(text: str) -> list[str]:
-    return text.split(",")
+    return [name.strip() for name in text.split(",")]
 
 
 def _parse_dims(texts: Sequence[str]) -> dict[str, int]:

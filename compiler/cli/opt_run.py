@@ -24,6 +24,7 @@ from mlopt.diagnostics import (
     ExpectedDiagnostics,
     InputError,
     MloptError,
+    PipelineError,
     Place,
     Remark,
     print_diagnostic,
@@ -250,8 +251,9 @@ def _pipeline(arguments: OptArguments, level: Level) -> Pipeline:
     elements: list[Element] = []
     for name, options in arguments.passes:
         if name in OPTIMISATION_LEVELS:
-            text = f"{name}{{{options}}}" if options else name
-            elements += parse_pipeline(f"builtin.module({text})", expand=expand).elements
+            for option in parse_options(options):
+                raise PipelineError(f"pipeline '{name}': no such option {option} (its options: none)")
+            elements += parse_pipeline(name, expand=expand, anchor="builtin.module").elements
             continue
         pass_ = make_pass(load_pass(name), parse_options(options))
         elements.append(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
-from mlopt.diagnostics import PipelineError, Place
+from mlopt.diagnostics import PipelineError, Place, did_you_mean, nearest
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.options import OptionError, make_pass, options_text
 
@@ -35,6 +35,7 @@ _NAME_END = re.compile(r"[,{}()]")
 _ANCHOR = re.compile(r"[A-Za-z_][\w$]*(\.[\w$]+)+")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _CLOSING = {"{": "}", "(": ")"}
+_EXTRA_CLOSING = "encountered extra closing ')' creating unbalanced parentheses while parsing pipeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +126,16 @@ def parse_pipeline(
     load: Callable[[str], type[Pass]] | None = None,
     expand: Callable[[str], str] | None = None,
     source: str = "<pass-pipeline>",
+    anchor: str | None = None,
 ) -> Pipeline:
     """Read a pipeline, such as `builtin.module(func.func(cse),canonicalize{max-iterations=2})`.
 
     `load` gives the class of a pass by its name, or raises `KeyError` (default: mlopt's registry); `expand` likewise
-    the passes of a named pipeline (default: there is none). An error is a `PipelineError` with the place in the text,
-    named `source`.
+    the passes of a named pipeline (default: there is none). With `anchor`, the text is what stands in the parentheses
+    of a pipeline for that. An error is a `PipelineError` with the place in the text, named `source`.
     """
-    return _PipelineParser(text, load or _registered_pass, expand or _no_pipeline, source).parse()
+    parser = _PipelineParser(text, load or _registered_pass, expand or _no_pipeline, source)
+    return parser.parse() if anchor is None else Pipeline(anchor, parser.parse_elements(anchor))
 
 
 def parse_options(text: str) -> dict[str, str | None]:
@@ -148,6 +151,12 @@ def _registered_pass(name: str) -> type[Pass]:
     from mlopt.passes.registry import load_pass
 
     return load_pass(name)
+
+
+def _registered_names() -> Collection[str]:
+    from mlopt.passes.registry import PASSES
+
+    return PASSES
 
 
 def _no_pipeline(name: str) -> str:
@@ -176,13 +185,15 @@ class _PipelineParser:
         pipeline = self._nested(name, start)
         self._skip_spaces()
         if self._at(")"):
-            self._fail(
-                "encountered extra closing ')' creating unbalanced parentheses while parsing pipeline",
-                self.pos,
-            )
+            self._fail(_EXTRA_CLOSING, self.pos)
         if self.pos < len(self.text):
             self._fail("expected the pipeline to end here", self.pos)
         return pipeline
+
+    def parse_elements(self, anchor: str) -> tuple[Element, ...]:
+        """The whole text: elements that run on `anchor`, and nothing after them."""
+        self._skip_spaces()
+        return self._list(anchor, None) if self.pos < len(self.text) else ()
 
     def _nested(self, anchor: str, start: int) -> Pipeline:
         """A pipeline whose anchor has been read and whose `(` comes next."""
@@ -190,27 +201,35 @@ class _PipelineParser:
             self._fail(
                 f"expected the name of an operation, such as 'func.func', before '(', found '{anchor}'", start
             )
-        return Pipeline(anchor, self._list(anchor))
+        return Pipeline(anchor, self._parenthesized(anchor))
 
-    def _list(self, anchor: str) -> tuple[Element, ...]:
+    def _parenthesized(self, anchor: str) -> tuple[Element, ...]:
         """Elements in parentheses, of which `(` comes next."""
         opening = self.pos
         self.pos += 1
-        elements: list[Element] = []
         self._skip_spaces()
         if self._at(")"):
             self.pos += 1
             return ()
+        return self._list(anchor, opening)
+
+    def _list(self, anchor: str, opening: int | None) -> tuple[Element, ...]:
+        """Elements, at least one, up to the `)` of the `(` at `opening`, or to the end of the text."""
+        elements: list[Element] = []
         while True:
             elements += self._elements(anchor)
             self._skip_spaces()
             if self._at(","):
                 self.pos += 1
+            elif self.pos >= len(self.text):
+                if opening is None:
+                    return tuple(elements)
+                self._fail("encountered unbalanced parentheses while parsing pipeline", opening)
             elif self._at(")"):
+                if opening is None:
+                    self._fail(_EXTRA_CLOSING, self.pos)
                 self.pos += 1
                 return tuple(elements)
-            elif self.pos >= len(self.text):
-                self._fail("encountered unbalanced parentheses while parsing pipeline", opening)
             elif self._at("}"):
                 self._fail("encountered extra closing '}' while parsing pipeline", self.pos)
             else:
@@ -258,16 +277,17 @@ class _PipelineParser:
         self._skip_spaces()
         if not self._at("("):
             self._fail(f"expected '(' and the passes that '{FIXPOINT}' repeats", self.pos)
-        return Fixpoint(self._list(anchor), limit)
+        return Fixpoint(self._parenthesized(anchor), limit)
 
     def _expanded(self, name: str, anchor: str, start: int, options: Mapping[str, int]) -> Sequence[Element]:
         try:
             text = self.expand(name)
         except KeyError:
-            self._fail(f"'{name}' does not refer to a registered pass or pass pipeline", start)
+            hint = did_you_mean(nearest(name, _registered_names())) if self.load is _registered_pass else ""
+            self._fail(f"'{name}' does not refer to a registered pass or pass pipeline{hint}", start)
         for option, position in options.items():
             self._fail(f"pipeline '{name}': no such option {option} (its options: none)", position)
-        elements = _PipelineParser(f"any({text})", self.load, self.expand, f"<{name}>").parse().elements
+        elements = _PipelineParser(text, self.load, self.expand, f"<{name}>").parse_elements(ANY)
         for pass_ in passes_on_anchor(elements):
             self._check_anchor(type(pass_), anchor, start)
         return elements

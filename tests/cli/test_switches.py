@@ -99,6 +99,46 @@ def test_wrong_switches(mlopt: Command, arguments: list[str], message: str) -> N
     assert message in done.err
 
 
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [("cse, dcee,O2", 6), ("builtin.module(dcee)", 16), ("O2,canonicalize{max-rewrites=x}", 17)],
+)
+def test_a_faulty_pipeline_shows_where_it_was_typed(mlopt: Command, text: str, column: int) -> None:
+    done = mlopt(*COMPILE, "--pipeline", text)
+    assert done.code == 1
+    first, *rest = done.err.splitlines()
+    assert first.startswith(f"--pipeline:1:{column}: error: ")
+    assert rest == [text, " " * (column - 1) + "^"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "start"),
+    [
+        (
+            "c.toml",
+            'optimize = true\npipeline = "cse,dcee"\n',
+            "c.toml:2:17: error: 'pipeline': 'dcee' does not",
+        ),
+        ("c.json", '{"pipeline": "cse,dcee"}', "c.json:1:19: error: 'pipeline': 'dcee' does not"),
+        ("c.json", '{"pipeline": "cse,\\u0020dcee"}', "c.json: error: 'pipeline': 'dcee' does not"),
+        ("c.json", '{"disable_pass": ["cse",\n"dcee"]}', "c.json:2:2: error: there is no pass 'dcee'"),
+        ("c.toml", "disable_pattern = ['nope']", "c.toml:1:21: error: there is no pattern 'nope'"),
+        ("c.toml", "disable_pass = ['assign-buffers']", "c.toml:1:18: error: pass 'assign-buffers' can't be"),
+    ],
+)
+def test_faults_in_configuration_files_have_their_places(
+    mlopt: Command, name: str, content: str, start: str
+) -> None:
+    Path(name).write_text(content)
+    done = mlopt(*COMPILE, "--config", name)
+    assert done.code == 1
+    assert done.err.startswith(start)
+
+
+def test_names_in_lists_may_have_spaces_around_them(mlopt: Command) -> None:
+    assert "fuse-kernels" not in report(mlopt, "--disable-pass", "cse, fuse-kernels")
+
+
 def test_remarks_as_json(mlopt: Command) -> None:
     done = mlopt(*COMPILE, "--remarks-file", "remarks.json", "--report", "r.json")
     assert (done.code, done.err) == (0, "")

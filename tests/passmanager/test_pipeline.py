@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import pytest
 from xdsl.ir import Operation
 
-from mlopt.diagnostics import PipelineError, UsageError
+from mlopt.diagnostics import PipelineError, Place, UsageError
 from mlopt.ir import CompilerContext
 from mlopt.passmanager import Pass, Pipeline, parse_options, parse_pipeline, pass_options
 from mlopt.passmanager.pipeline import dump_text
@@ -189,6 +189,43 @@ def test_faults(text: str, message: str, column: int) -> None:
     place = failure.value.place
     assert place is not None and (place.file, place.column) == ("<pass-pipeline>", column)
     assert failure.value.source_line == text.split("\n")[(place.line or 1) - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "column"),
+    [
+        ("nope", "'nope' does not refer", 1),
+        ("plain, nope", "'nope' does not refer", 8),
+        ("plain)", "extra closing ')'", 6),
+        ("plain,", "expected the name of a pass", 7),
+        ("func.func(plain", "unbalanced parentheses", 10),
+        ("full{max-rewrites=x}", "expects an integer", 6),
+        ("named, nope", "'nope' does not refer", 8),
+    ],
+)
+def test_elements_without_an_anchor_have_their_own_columns(text: str, message: str, column: int) -> None:
+    with pytest.raises(PipelineError) as failure:
+        parse_pipeline(
+            text,
+            load=PASSES.__getitem__,
+            expand={"named": "plain"}.__getitem__,
+            anchor="builtin.module",
+            source="typed",
+        )
+    assert message in failure.value.message
+    assert failure.value.place == Place("typed", 1, column)
+    assert failure.value.source_line == text
+
+
+@pytest.mark.parametrize("text", ["", " ", "plain", "plain, func.func(plain),fixpoint(plain)"])
+def test_elements_without_an_anchor_are_those_of_a_pipeline(text: str) -> None:
+    elements = parse_pipeline(text, load=PASSES.__getitem__, anchor="builtin.module")
+    assert elements == parse(f"builtin.module({text.strip()})")
+
+
+def test_a_misspelt_pass_is_told_from_the_registry() -> None:
+    with pytest.raises(PipelineError, match="did you mean 'fuse-linear'"):
+        parse_pipeline("builtin.module(fuse-liner)")
 
 
 def test_options_describe_themselves() -> None:
