@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "ir": ("ir", "dialects", "weights", "diagnostics"),
     "dialects": ("dialects", "ir", "weights", "diagnostics"),
     "passmanager": ("passmanager", "ir", "diagnostics"),
-    "passes": ("passes", "passmanager", "dialects", "ir", "memory", "weights", "diagnostics"),
+    "passes": ("passes", "passmanager", "dialects", "ir", "memory", "weights", "arrays", "diagnostics"),
     "interpreter": ("interpreter", "dialects", "ir", "weights", "diagnostics"),
     "frontend": ("frontend", "dialects", "ir", "weights", "diagnostics"),
 }

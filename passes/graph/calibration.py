@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from mlopt.diagnostics import PassFailure
+from mlopt.arrays import read_npz
+from mlopt.diagnostics import InputError, PassFailure
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
-from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.dtypes import to_numpy_dtype, typed_array
 from mlopt.ir.locations import place_of_op
 from mlopt.passes.graph.constants import constant_of
 
@@ -50,6 +52,11 @@ class Range:
         """The largest magnitude."""
         return max(-self.low, self.high)
 
+    @property
+    def width(self) -> float:
+        """From the least number to the largest one."""
+        return self.high - self.low
+
     def union(self, other: Range) -> Range:
         """The least range that holds both."""
         return Range(min(self.low, other.low), max(self.high, other.high))
@@ -70,7 +77,7 @@ class Histogram:
 
     def add(self, array: Array) -> None:
         """Count the finite numbers of an array."""
-        finite = array[np.isfinite(array)]
+        finite = array[np.isfinite(array)].astype(np.float64)  # in f32, the width of the range may overflow
         if self.high > self.low:
             self.counts += np.histogram(finite, BINS, (self.low, self.high))[0]
 
@@ -95,7 +102,7 @@ class Histogram:
     def _error(self, values: Range, middles: Array) -> float:
         outside = np.maximum(np.maximum(values.low - middles, middles - values.high), 0)
         inside = float(self.counts[outside == 0].sum())
-        return inside * ((values.high - values.low) / 255) ** 2 / 12 + float((self.counts * outside**2).sum())
+        return inside * (values.width / 255) ** 2 / 12 + float((self.counts * outside**2).sum())
 
 
 def read_samples(path: str, main: FuncOp) -> list[dict[str, Array]]:
@@ -103,16 +110,14 @@ def read_samples(path: str, main: FuncOp) -> list[dict[str, Array]]:
 
     An array has the shape of its input, or one axis more in front of it, along which samples follow one another; an
     array without that axis is for all samples. Raises `PassFailure` if the file can't be read, an input is missing, or
-    an array does not fit.
+    an array does not fit in shape or type.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {
-                name.removeprefix("in:"): file[name] for name in file.files if not name.startswith("out:")
-            }
-    except (OSError, ValueError, EOFError, AttributeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise PassFailure(f"expected an .npz file of calibration inputs, found '{path}': {reason}") from None
+        arrays = read_npz(Path(path), "in")
+    except InputError as error:
+        raise PassFailure(
+            f"expected an .npz file of calibration inputs, found '{path}': {error.message}"
+        ) from None
     counts: dict[str, int] = {}
     for name, argument in zip(input_names(main), main.body.block.args, strict=True):
         if name not in arrays:
@@ -125,7 +130,7 @@ def read_samples(path: str, main: FuncOp) -> list[dict[str, Array]]:
                 f"expected shape {list(shape)} for input '{name}', or one axis of samples in front of that, "
                 f"found {list(array.shape)} in '{path}'"
             )
-        arrays[name] = array.astype(to_numpy_dtype(tensor_type(argument.type).element_type), copy=False)
+        arrays[name] = _converted(array, to_numpy_dtype(tensor_type(argument.type).element_type), name, path)
         if array.ndim > len(shape):
             counts[name] = array.shape[0]
     if len(set(counts.values())) > 1 or 0 in counts.values():
@@ -136,6 +141,17 @@ def read_samples(path: str, main: FuncOp) -> list[dict[str, Array]]:
     return [
         {name: arrays[name][i] if name in counts else arrays[name] for name in names} for i in range(total)
     ]
+
+
+def _converted(array: Array, dtype: np.dtype[Any], name: str, path: str) -> Array:
+    """The array in the type of its input, if that has such numbers: floats are no integers, and text is neither."""
+    array = typed_array(array, dtype)
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise PassFailure(
+            f"expected numbers like {dtype} for input '{name}', found {array.dtype} in '{path}'"
+        )
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the pass reports
+        return array.astype(dtype, copy=False)
 
 
 def input_names(main: FuncOp) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import ClassVar, TypeAlias
@@ -59,7 +59,8 @@ class QuantizePass(Pass):
     2. What these operators take, and the adds, pools and concats that take the results of such convs only (`kinds`),
        becomes quantize and dequantize: i8 with one scale and zero point, of the range seen on the samples of the `.npz`
        file `calibration` (see `calibration.py` for its form), by `method`. Factors of a `product` have no zero point.
-    3. Movements of such tensors have their scale on both sides, so that they can move the integers.
+    3. Movements of such tensors have their scale on both sides, so that they can move the integers; unless one of the
+       tensors would lose more than two bits by that.
 
     `fuse-quantized` makes integer operators of it. It approximates by intent: a remark says for each operator its
     signal-to-noise ratio with quantized operands on the samples (SQNR, in dB), and for each that stays float why:
@@ -87,6 +88,8 @@ class QuantizePass(Pass):
             raise PassFailure(f"expected kinds among {', '.join(KINDS)}, found '{unknown[0]}'")
         if not 0 < self.percentile <= 100:
             raise PassFailure(f"expected a percentile above 0, at most 100, found {self.percentile}")
+        if math.isnan(self.min_sqnr):
+            raise PassFailure("expected a number of decibels for min-sqnr, found nan")
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         main = next((inner for inner in op.walk() if isinstance(inner, FuncOp)), None)
@@ -109,13 +112,34 @@ class _Parameters:
         """Of all 256 numbers for a range; of those from -127 to 127 and no zero point for a symmetric one."""
         if symmetric:
             return _Parameters(_positive(values.magnitude / 127), 0)
-        scale = _positive((values.high - values.low) / 255)
+        scale = _positive(values.width / 255)
         return _Parameters(scale, int(np.clip(round(-128 - values.low / scale), -128, 127)))
 
     def rounded(self, array: Array) -> Array:
         """The numbers that quantize and dequantize make of an array."""
         quotient = np.rint(array / np.float32(self.scale)) + self.zero
         return ((np.clip(quotient, -128, 127) - self.zero) * np.float32(self.scale)).astype(array.dtype)
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Values that share their parameters, since movements lead from one to the other."""
+
+    members: list[SSAValue]
+    range: Range
+    narrowest: float
+    """The width of the range that is the narrowest of its members', apart from those that are all 0."""
+
+    def goes_with(self, other: _Group) -> bool:
+        """Whether no member loses more than two bits when these become one group."""
+        widths = [width for width in (self.narrowest, other.narrowest) if width]
+        return self.range.union(other.range).width <= 4 * min(widths, default=0)
+
+    def take(self, other: _Group) -> None:
+        """Make the members of another group members of this one."""
+        self.members += other.members
+        self.range = self.range.union(other.range)
+        self.narrowest = min(self.narrowest or other.narrowest, other.narrowest or self.narrowest)
 
 
 def _positive(scale: float) -> float:
@@ -155,6 +179,7 @@ class _Quantizer:
     samples: Sequence[Sample]
     targets: dict[Operation, float] = field(default_factory=dict[Operation, float])
     """The operators to quantize, in program order, and their SQNR."""
+    groups: dict[SSAValue, _Group] = field(default_factory=dict[SSAValue, "_Group"])
     parameters: dict[SSAValue, _Parameters] = field(default_factory=dict[SSAValue, _Parameters])
     weights: dict[Operation, _Weight] = field(default_factory=dict[Operation, _Weight])
 
@@ -163,8 +188,7 @@ class _Quantizer:
         self._select()
         if not self.targets:
             return False
-        groups = self._groups()
-        self._calibrate(groups)
+        self._calibrate()
         self._measure()
         for op, ratio in list(self.targets.items()):
             if ratio < self.options.min_sqnr:
@@ -223,59 +247,77 @@ class _Quantizer:
 
     # Calibration
 
-    def _groups(self) -> dict[SSAValue, int]:
-        """The values to quantize, and the number of the group that shares a range with each."""
-        groups: dict[SSAValue, int] = {}
-        for op in self.targets:
-            for value in _variables(op):
-                groups.setdefault(value, len(groups))
+    def _calibrate(self) -> None:
+        """The groups, and the parameters of each."""
+        options = self.options
+        values = self._variables_and_sources(lambda _result, _source: True)
+        ranges = ranges_of(self.main, values, self.samples, self.ctx, options.method, options.percentile)
+        self.groups = {value: _Group([value], ranges[value], ranges[value].width) for value in values}
+
+        def join(result: SSAValue, source: SSAValue) -> bool:
+            first, second = self.groups[result], self.groups[source]
+            if first is not second and first.goes_with(second):
+                joined, rest = sorted((first, second), key=lambda group: -len(group.members))
+                joined.take(rest)
+                self.groups.update(dict.fromkeys(rest.members, joined))
+            return self.groups[result] is self.groups[source]
+
+        values = self._variables_and_sources(join)
+        symmetric = {self.groups[v] for op in self.targets if _is_variable_product(op) for v in op.operands}
+        for value in values:
+            group = self.groups[value]
+            self.parameters[value] = _Parameters.of(group.range, symmetric=group in symmetric)
+
+    def _variables_and_sources(self, is_shared: Callable[[SSAValue, SSAValue], bool]) -> list[SSAValue]:
+        """The operands that targets take quantized, and what these are moved from.
+
+        `is_shared` is asked for each result of a movement and each operand whether they share parameters.
+        """
+        values = dict.fromkeys(value for op in self.targets for value in _variables(op))
         for op in reversed(list(self.main.body.block.ops)):
             # Backwards: what is moved to a place where it is quantized is quantized where it comes from.
-            if isinstance(op, _MOVEMENTS) and op.results[0] in groups:
-                for operand in op.operands:
-                    if is_constant(operand):
-                        continue
-                    group, own = groups[op.results[0]], groups.get(operand, len(groups))
-                    groups.setdefault(operand, group)
-                    if own != group:
-                        groups.update({v: group for v, number in groups.items() if number == own})
-        return groups
-
-    def _calibrate(self, groups: Mapping[SSAValue, int]) -> None:
-        options = self.options
-        ranges = ranges_of(self.main, groups, self.samples, self.ctx, options.method, options.percentile)
-        shared: dict[int, Range] = {}
-        symmetric = {groups[v] for op in self.targets if _is_variable_product(op) for v in op.operands}
-        for value, number in groups.items():
-            shared[number] = ranges[value].union(shared.get(number, ranges[value]))
-        for value, number in groups.items():
-            self.parameters[value] = _Parameters.of(shared[number], symmetric=number in symmetric)
+            if isinstance(op, _MOVEMENTS) and op.results[0] in values:
+                for operand in dict.fromkeys(op.operands):
+                    if not is_constant(operand) and is_shared(op.results[0], operand):
+                        values.setdefault(operand)
+        return list(values)
 
     def _measure(self) -> None:
-        """The SQNR of each operator: on float operands against operands that were quantized."""
+        """The SQNR of each operator: on float operands against operands that were quantized.
+
+        Integers are neither infinite nor NaN: an operator that had such numbers on a sample is no target any more.
+        """
         signal, noise = (dict.fromkeys(self.targets, 0.0) for _ in range(2))
-        for op in self.targets:
-            constant = _constant_factor(op)
-            if constant is not None:
-                array = constant_value(constant, self.ctx)
-                assert array is not None
-                self.weights[op] = _Weight.of(array, _summed_axes(op, array.ndim))
+        unbounded = dict[Operation, None]()
 
         def visit(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
-            if op not in self.targets:
+            if op not in self.targets or op in unbounded:
                 return
-            changed = [self._as_quantized(op, v, a) for v, a in zip(op.operands, operands, strict=True)]
+            if not all(bool(np.all(np.isfinite(array))) for array in (*operands, *results)):
+                unbounded[op] = None
+                return
+            constant = _constant_factor(op)
+            if constant is not None and op not in self.weights:
+                array = operands[next(i for i, operand in enumerate(op.operands) if operand is constant)]
+                self.weights[op] = _Weight.of(array, _summed_axes(op, array.ndim))
             assert self.ctx.evaluator is not None
-            (found,) = self.ctx.evaluator(op, changed)
-            exact = results[0].astype(np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                changed = [self._as_quantized(op, v, a) for v, a in zip(op.operands, operands, strict=True)]
+                (found,) = self.ctx.evaluator(op, changed)
+                exact = results[0].astype(np.float64)
+                error = float(np.sum((found - exact) ** 2))
             signal[op] += float(np.sum(exact**2))
-            noise[op] += float(np.sum((found - exact) ** 2))
+            noise[op] += math.inf if math.isnan(error) else error
 
         for sample in self.samples:
             walk_values(self.main, sample, self.ctx, visit)
         for op in self.targets:
             if noise[op]:
-                self.targets[op] = 10 * math.log10(signal[op] / noise[op]) if signal[op] else -math.inf
+                ratio = signal[op] / noise[op]
+                self.targets[op] = 10 * math.log10(ratio) if ratio else -math.inf
+        for op in unbounded:
+            self._stays_float(op, "on a sample it has numbers that are infinite or NaN")
+            del self.targets[op]
 
     def _as_quantized(self, op: Operation, value: SSAValue, array: Array) -> Array:
         if value in self.parameters:
@@ -288,7 +330,9 @@ class _Quantizer:
     # Rewriting
 
     def _rewrite(self) -> bool:
-        wanted = self._groups()
+        wanted = dict.fromkeys(
+            self._variables_and_sources(lambda result, source: self.groups[result] is self.groups[source])
+        )
         changed = False
         for op, ratio in self.targets.items():
             if not may_rewrite(self.options.name, op):
@@ -311,11 +355,9 @@ class _Quantizer:
         if constant is None:
             return
         weight = self.weights[op]
-        scale = (
-            weight.scale if isinstance(op, graph.ConvOp) else weight.scale.reshape(weight.scale.shape[-1:])
-        )
-        if weight.scale.size != scale.size:
-            scale = weight.scale
+        scale = weight.scale
+        if isinstance(op, graph.MatMulOp) and scale.size == scale.shape[-1]:
+            scale = scale.reshape(-1)
         self._replace_constant(op, constant, weight.integers, scale)
         bias = op.bias if isinstance(op, graph.ConvOp) else None
         array = None if bias is None else constant_value(bias, self.ctx)
@@ -324,7 +366,10 @@ class _Quantizer:
         assert isinstance(op, graph.ConvOp)
         unit = weight.scale.reshape(-1) * np.float32(self.parameters[op.input].scale)
         numbers = np.rint(array / unit.astype(np.float64))
-        if np.all(unit >= np.finfo(np.float32).tiny) and np.all(np.abs(numbers) < 1 << 31):
+        # Beside products, a part of the unit does not count; a channel without weights is nothing but its bias.
+        is_alone = ~np.any(weight.integers.reshape(unit.size, -1), axis=1)
+        is_lost = np.any(is_alone & (numbers * unit != array))
+        if np.all(unit >= np.finfo(np.float32).tiny) and np.all(np.abs(numbers) < 1 << 31) and not is_lost:
             self._replace_constant(op, bias, numbers.astype(np.int32), unit)
 
     def _replace_constant(self, op: Operation, old: SSAValue, integers: Array, scale: Array) -> None:
@@ -391,14 +436,11 @@ def _constant_factor(op: Operation) -> SSAValue | None:
 
 def _variables(op: Operation) -> Iterator[SSAValue]:
     """The operands of a target that are quantized when it runs."""
-    if isinstance(op, graph.ConvOp):
-        yield op.input
-    elif isinstance(op, graph.MatMulOp):
-        yield op.lhs
-        if _is_variable_product(op):
-            yield op.rhs
-    else:
+    constant = _constant_factor(op)
+    if constant is None:
         yield from dict.fromkeys(op.operands)
+    else:
+        yield op.operands[0]
 
 
 def _summed_axes(op: Operation, rank: int) -> list[int]:

@@ -58,9 +58,11 @@ class QuantizedConstant:
     is_plain: bool
 
     def scale_along(self, axes: Sequence[int]) -> Array | None:
-        """The scale with extent 1 along `axes`; None if it varies there."""
-        first = np.take(self.scale, [0], axis=axes[0]) if self.scale.shape[axes[0]] else self.scale
-        for axis in axes[1:]:
+        """The scale with extent 1 along `axes`; None if it varies there, and any one if there are no numbers."""
+        if not self.scale.size:
+            return np.ones([1 if axis in axes else size for axis, size in enumerate(self.scale.shape)])
+        first = self.scale
+        for axis in axes:
             first = np.take(first, [0], axis=axis)
         return first if bool(np.all(self.scale == first)) else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +185,9 @@ def test_remarks_say_the_error_and_why_not(network: Path, capsys: pytest.Capture
         ({"z": IMAGE}, "expected an array for input 'x'"),
         ({"x": IMAGE[..., 1:]}, "expected shape [1, 4, 8, 8] for input 'x'"),
         ({"x": IMAGE[:0]}, "expected equally many samples of all inputs"),
+        ({"x": IMAGE, "in:x": IMAGE}, "expected one array for 'x', found two"),
+        ({"x": IMAGE.astype(np.complex64)}, "expected numbers like float32 for input 'x', found complex64"),
+        ({"x": IMAGE.astype(str)}, "expected numbers like float32 for input 'x', found <U"),
     ],
 )
 def test_calibration_inputs_that_do_not_fit(
@@ -194,7 +199,161 @@ def test_calibration_inputs_that_do_not_fit(
     assert message in str(caught.value)
 
 
+def as_npz(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, x=array)
+    return file.getvalue()
+
+
+def as_npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def as_zip(text: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("x.npy", text)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (b"", "not a readable .npz file"),
+        (b"no archive", "not a readable .npz file"),
+        (as_npz(IMAGE)[:2000], "not a readable .npz file"),
+        (as_npz(IMAGE)[:500] + bytes(9) + as_npz(IMAGE)[509:], "not a readable .npz file"),
+        (as_npz(np.array([None])), "not a readable .npz file"),
+        (as_npy(IMAGE), "found a single array"),
+        (as_zip("no array"), "expected arrays only"),
+    ],
+)
+def test_calibration_files_that_are_no_npz(network: Path, contents: bytes, message: str) -> None:
+    (network.parent / "c.npz").write_bytes(contents)
+    with pytest.raises(PassFailure, match=f"expected an .npz file of calibration inputs, .*{message}"):
+        compiled(network, {"x": IMAGE[0]}, quantize_step(network.parent / "c.npz"))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["minmax", "percentile", "mse"])
+@pytest.mark.parametrize("scale", [np.nan, np.inf, 1e30, 3e38, 1e-42, 0])
+def test_calibration_inputs_of_odd_ranges(network: Path, method: str, scale: float) -> None:
+    """Nothing that had infinite numbers or NaN becomes integers; nothing warns; the answer is a number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.savez(network.parent / "c.npz", x=IMAGE[0] * np.float32(scale))
+    step = quantize_step(network.parent / "c.npz", f"method={method}")
+    model = compiled(network, {"x": IMAGE[0]}, f"{step},O3")
+    (found,) = model.run({"x": IMAGE[0]}).values()
+    assert np.all(np.isfinite(found))
+    if not np.isfinite(scale):
+        (want,) = mlopt.compile(network).run({"x": IMAGE[0]}).values()
+        assert relative_error(found, want) < 1e-5
+
+
+def test_no_number_of_decibels_is_measured_on_infinite_numbers(
+    network: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(network.parent / "c.npz", x=np.where(IMAGE.max() == IMAGE, np.nan, IMAGE))
+    step = quantize_step(network.parent / "c.npz")
+    target = network.parent / "out.mlir"
+    arguments = ["compile", str(network), "-o", str(target), "--to", "graph", "--remarks", "passed,missed"]
+    assert main([*arguments, "--pipeline", step]) == 0
+    text = capsys.readouterr().err
+    assert text.count("stays float: on a sample it has numbers that are infinite or NaN") == 4
+    assert "quantize " not in target.read_text()
+
+
+def quantized_error(
+    tmp_path: Path,
+    nodes: list[onnx.NodeProto],
+    constants: dict[str, np.ndarray],
+    x: np.ndarray,
+    options: str = "",
+) -> float:
+    """The largest error of any output, as QDQ and as integers, against onnxruntime on the float model."""
+    outputs = [output for node in nodes for output in node.output if output.startswith("y")]
+    path = tmp_path / "small.onnx"
+    onnx.save(model_of(nodes, [value_info("x", x)], outputs, constants), path)
+    np.savez(tmp_path / "c.npz", x=x)
+    want = run_model(onnx.load(path), {"x": x})
+    step = quantize_step(tmp_path / "c.npz", options)
+    return max(
+        relative_error(found, exact)
+        for rest in ("O2", "fuse-quantized,O1", "O3")
+        for found, exact in zip(
+            compiled(path, {"x": x}, f"{step},{rest}").run({"x": x}).values(), want, strict=True
+        )
+    )
+
+
+def test_one_value_as_both_factors(tmp_path: Path) -> None:
+    x = RNG.standard_normal((5, 5)).astype(np.float32)
+    nodes = [onnx.helper.make_node("MatMul", ["x", "x"], ["y"])]
+    assert 0 < quantized_error(tmp_path, nodes, {}, x, "kinds=product") < 0.03
+
+
+def test_weights_with_a_batch(tmp_path: Path) -> None:
+    """A scale for each feature of each matrix: one matrix is 1000 times the other."""
+    x = RNG.standard_normal((2, 3, 4)).astype(np.float32)
+    w = RNG.standard_normal((2, 4, 5)).astype(np.float32)
+    w[1] *= 1000
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["p"]),
+        onnx.helper.make_node("Split", ["p"], ["y0", "y1"], axis=0, num_outputs=2),
+    ]
+    assert 0 < quantized_error(tmp_path, nodes, {"w": w}, x) < 0.02
+
+
+def test_nothing_to_sum(tmp_path: Path) -> None:
+    """The product is 0: what is left is the bias, whose unit means nothing."""
+    image, bias = np.zeros((1, 0, 4, 4), np.float32), np.array([0.3, 2.0], np.float32)
+    conv = onnx.helper.make_node("Conv", ["x", "w", "b"], ["y"])
+    constants = {"w": np.zeros((2, 0, 3, 3), np.float32), "b": bias}
+    assert quantized_error(tmp_path, [conv], constants, image) < 1e-6
+    product = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["p"]),
+        onnx.helper.make_node("Add", ["p", "b"], ["y"]),
+    ]
+    constants["w"] = np.zeros((0, 2), np.float32)
+    assert quantized_error(tmp_path, product, constants, np.zeros((3, 0), np.float32)) < 1e-6
+
+
+def test_the_bias_of_a_channel_without_weights(tmp_path: Path) -> None:
+    """0.3 is no multiple of the input's scale, 255 / 255, which is the unit with a weight scale of 1."""
+    image = np.linspace(0, 255, 32, dtype=np.float32).reshape(1, 2, 4, 4)
+    w = np.zeros((2, 2, 1, 1), np.float32)
+    w[0] = 1
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w", "b"], ["c"]),
+        onnx.helper.make_node("Split", ["c"], ["y0", "y1"], axis=1, num_outputs=2),
+    ]
+    constants = {"w": w, "b": np.array([1, 0.3], np.float32)}
+    assert quantized_error(tmp_path, nodes, constants, image) < 0.01
+
+
+def test_movements_do_not_make_a_small_range_coarse(tmp_path: Path) -> None:
+    """x is joined to numbers 100 times as large: of one scale for both, nothing of x would be left."""
+    x = RNG.standard_normal((1, 4, 8, 8)).astype(np.float32)
+    node = onnx.helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1"], ["large"]),
+        node("Concat", ["large", "x"], ["joined"], axis=1),
+        node("Conv", ["joined", "w2"], ["y0"]),
+        node("Conv", ["x", "w3"], ["y1"]),
+    ]
+    constants = {
+        "w1": 100 * RNG.standard_normal((4, 4, 1, 1)).astype(np.float32),
+        "w2": RNG.standard_normal((4, 8, 1, 1)).astype(np.float32),
+        "w3": RNG.standard_normal((4, 4, 1, 1)).astype(np.float32),
+    }
+    assert quantized_error(tmp_path, nodes, constants, x) < 0.02
+
+
 def test_options_that_make_no_sense() -> None:
+    with pytest.raises(PassFailure, match="expected a number of decibels for min-sqnr, found nan"):
+        QuantizePass("c.npz", min_sqnr=float("nan"))
     with pytest.raises(PassFailure, match=r"expected kinds among conv, .* found 'pool'"):
         QuantizePass("c.npz", kinds=("pool",))
     with pytest.raises(PassFailure, match="expected a percentile above 0"):
