@@ -81,4 +81,25 @@ func.func @views(%x: tensor<4x4xf32>, %w: tensor<4x64xf32>, %v: tensor<32x4xf32>
   func.return %y : tensor<8x4xf32>
 }
 
+// -----
+
+// A view that nothing needs stands behind what it is a view of.
+// CHECK-LABEL: func.func @unused
+// CHECK: %a = kernel.launch
+// CHECK: %c = kernel.launch
+// CHECK: %b = kernel.launch
+// CHECK-NEXT: ^bb0
+// CHECK: %r = kernel.reshape %b
+// CHECK: %d = kernel.launch
+// expected-remark @below {{ordered for memory: 2112 bytes live at once become 1152}}
+func.func @unused(%x: tensor<4x4xf32>, %w: tensor<4x64xf32>, %v: tensor<64x4xf32>) -> tensor<4x4xf32> {
+  %a = graph.matmul %x, %w : (tensor<4x4xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+  %b = graph.matmul %x, %w : (tensor<4x4xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+  %r = graph.reshape %b : tensor<4x64xf32> to tensor<8x32xf32>
+  %c = graph.matmul %a, %v : (tensor<4x64xf32>, tensor<64x4xf32>) -> tensor<4x4xf32>
+  %d = graph.matmul %b, %v : (tensor<4x64xf32>, tensor<64x4xf32>) -> tensor<4x4xf32>
+  %y = graph.add %c, %d : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return %y : tensor<4x4xf32>
+}
+
 // CHECK: (S) 1 blocks-ordered

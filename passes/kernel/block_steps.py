@@ -75,7 +75,10 @@ class BlockSteps:
         return peak_of(self.graph, range(len(self.ops)))
 
     def reorder(self, order: Sequence[int]) -> None:
-        """Put the steps in this order, each behind what it alone needs of what goes along."""
+        """Put the steps in this order, each behind what it alone needs of what goes along.
+
+        What goes along and nothing needs stands behind what it uses itself.
+        """
         last = self.ops[order[-1]]
         placed: set[Operation] = set()
         sequence: list[Operation] = []
@@ -91,10 +94,22 @@ class BlockSteps:
                 if op not in placed:
                     placed.add(op)
                     sequence.append(op)
-        unused = [op for op in self._block.ops if op not in placed]
-        for op in (*unused, *sequence[:-1]):
+        for op in self._with_unused(sequence, placed)[:-1]:
             op.detach()
             self._block.insert_op_before(op, last)
+
+    def _with_unused(self, sequence: Sequence[Operation], placed: set[Operation]) -> list[Operation]:
+        """The sequence with all other ops of the block, each behind the last op that makes what it uses."""
+        number = {op: index for index, op in enumerate(sequence)}
+        behind: dict[int, list[Operation]] = {}
+        for op in self._block.ops:
+            if op not in placed:
+                number[op] = max((number[maker] for maker in self._makers(op)), default=-1)
+                behind.setdefault(number[op], []).append(op)
+        together = list(behind.get(-1, ()))
+        for index, op in enumerate(sequence):
+            together += (op, *behind.get(index, ()))
+        return together
 
     def _makers(self, op: Operation) -> Iterator[Operation]:
         """The ops of the block that define what `op`, or what stands in it, uses."""
