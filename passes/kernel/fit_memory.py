@@ -31,6 +31,7 @@ from mlopt.dialects.kernel import LaunchOp, SymbolicKernel
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main, only_block
 from mlopt.ir.locations import nodes_text, place_of_op
+from mlopt.memory import Buffer, plan
 from mlopt.memory.rematerialization import Necessary, best_rerun, recomputation_bound
 from mlopt.memory.scheduling import schedule
 from mlopt.memory.steps import StepGraph, profile
@@ -42,9 +43,13 @@ from mlopt.passes.kernel.run_again import run_again
 from mlopt.passes.kernel.tile_chain import best_tiling
 from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import KERNEL_LEVEL
 
 _MOST_MOVES = 200
 """Of each kind; each makes less be live above the budget."""
+
+_ROUNDS = 3
+"""How often to look again, for fewer bytes, where a plan of what is live at once is larger than the budget."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class FitMemoryPass(Pass):
 
     name = "fit-memory"
     anchor: ClassVar[str | None] = "builtin.module"
+    requires: ClassVar = KERNEL_LEVEL
+    ensures: ClassVar = KERNEL_LEVEL
 
     budget: int
     nodes: int = 100_000
@@ -85,20 +92,25 @@ class _Fitting:
         self._main = main
         self._block = only_block(main)
         self._needs = WorkspaceNeeds(ctx.target)
-        self._budget = budget // self._needs.alignment * self._needs.alignment
+        self._budget = self._capacity = budget // self._needs.alignment * self._needs.alignment
         self._nodes = nodes
         self._changed = False
 
     def run(self) -> bool:
         before = self._peak()
         cost = self._cost()
-        for move in (self._reorder, self._tile, self._recompute, self._reorder):
-            if self._peak() > self._budget:
-                move()
-        after = self._peak()
-        if after > self._budget:
-            self._refuse(after)
-        self._report(before, after, cost)
+        for _ in range(_ROUNDS):
+            for move in (self._reorder, self._tile, self._recompute, self._reorder):
+                if self._peak() > self._capacity:
+                    move()
+            after = self._peak()
+            if after > self._budget:
+                self._refuse(after)
+            excess = _height(self._steps(self._block).graph) - self._budget
+            if excess <= 0 or after > self._capacity:
+                break
+            self._capacity = after - excess
+        self._report(before, self._peak(), cost)
         return self._changed
 
     # What it takes
@@ -117,7 +129,7 @@ class _Fitting:
 
     def _worst(self) -> tuple[BlockSteps, Block, int]:
         """The innermost block in which the most is live, and what it may take."""
-        block, capacity = self._block, self._budget
+        block, capacity = self._block, self._capacity
         while True:
             steps = self._steps(block)
             live = profile(steps.graph, range(len(steps.ops)))
@@ -147,7 +159,7 @@ class _Fitting:
     def _tile(self) -> None:
         for _ in range(_MOST_MOVES):
             before = self._peak()
-            if before <= self._budget:
+            if before <= self._capacity:
                 return
             steps, _, capacity = self._worst()
             tiling = best_tiling(steps, capacity, self._needs)
@@ -168,7 +180,7 @@ class _Fitting:
     def _recompute(self) -> None:
         for _ in range(_MOST_MOVES):
             before = self._peak()
-            if before <= self._budget:
+            if before <= self._capacity:
                 return
             steps, _, capacity = self._worst()
             found = best_rerun(steps.graph, capacity, self._costs(steps), steps.writers)
@@ -246,6 +258,21 @@ class _Fitting:
             changed.append(least)
         new = (replace(step, workspace=least) for step, least in zip(steps.graph.steps, changed, strict=True))
         return StepGraph(tuple(new), steps.graph.values)
+
+
+def _height(graph: StepGraph) -> int:
+    """The bytes of an arena for the steps in the order as they stand: more than are live at once if it fragments."""
+    values = [
+        Buffer(f"value {i}", min(value.steps), max(value.steps) + 1, value.size, 1)
+        for i, value in enumerate(graph.values)
+        if value.size and value.steps
+    ]
+    workspaces = [
+        Buffer(f"workspace {i}", i, i + 1, step.workspace, 1)
+        for i, step in enumerate(graph.steps)
+        if step.workspace
+    ]
+    return plan([*values, *workspaces]).height
 
 
 def _notes(steps: BlockSteps, graph: StepGraph, bound: Necessary) -> Iterator[Diagnostic]:
