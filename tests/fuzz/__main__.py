@@ -22,7 +22,9 @@ def main() -> int:
     """1 if something was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--examples", type=int, default=10**9, help="stop after so many programs")
+    parser.add_argument(
+        "--examples", type=int, default=10**9, help="stop after so many programs that are not empty"
+    )
     parser.add_argument("--operator", action="append", help="one to look at; may be given several times")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("fuzz-findings"))
@@ -48,10 +50,13 @@ def main() -> int:
         else:
             print(f"{result}\n", flush=True)
     rate = 60 * session.examples / (time.monotonic() - start)
-    print(f"{session.examples} programs ({session.empty} empty), {rate:.0f} per minute, {findings} failures")
+    print(
+        f"{session.examples} programs, {rate:.0f} per minute, {findings} failures; {session.empty} more were empty"
+    )
     for reason, times in session.refusals.most_common(40):
         print(f"refused {times} times: {reason[:200]}")
-    never = [name for name in OPERATORS if not session.operators[name.rpartition(".")[2]]]
+    by_name = [(key, operator.name) for key, operator in OPERATORS.items() if operator.name[0].isupper()]
+    never = [key for key, name in by_name if not session.operators[name]]
     print(f"never drawn: {', '.join(never) or 'none'}")
     return bool(findings)
 

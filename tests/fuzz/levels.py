@@ -5,12 +5,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 import onnx
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from mlopt import CompileOptions, MloptError, UnsupportedError
+from mlopt import CompileOptions, MloptError, PassFailure, RunError, UnsupportedError
 from mlopt.compare import compare, is_floating
 from mlopt.compilation import load_model, main_function
 from mlopt.export import to_onnx
@@ -41,14 +42,19 @@ GRAPH_PASSES = tuple(
     for name, place in PASSES.items()
     if place.startswith(("mlopt.passes.graph.", "mlopt.passes.common.")) and name not in APPROXIMATE
 )
+OPTIONS = {"fit-memory": "{budget=1024}"}
+"""Of passes that do not go without."""
+
 KERNEL_PASSES = tuple(
-    name
+    name + OPTIONS.get(name, "")
     for name, place in PASSES.items()
     if place.startswith(("mlopt.passes.kernel.", "mlopt.passes.common."))
 )
 """Taken from the registry, so that a new pass is tried as soon as it is there."""
 
 MEMORY = tuple(MEMORY_STRATEGIES)
+
+AS_IMPORTED = "graph as imported"
 
 SLACK, TINY = 4.0, 1e-30
 """By how many times its error a result may differ, and what counts as 0."""
@@ -123,6 +129,12 @@ def check(program: Program, route: Route) -> Failure | None:
                     return failure
     except UnsupportedError as error:
         raise Refused(error) from error
+    except PassFailure as error:
+        return None if "fit-memory" in stage else _failure(stage, error)  # not every budget can be kept
+    except RunError as error:
+        if stage == AS_IMPORTED and _broadcasts_by_data(program, error):
+            raise Refused(error) from error
+        return _failure(stage, error)
     except Exception as error:  # whatever it is, it is to be reported
         return _failure(stage, error)
     return None
@@ -145,7 +157,7 @@ def _stages(ctx: CompilerContext, module: ModuleOp, route: Route) -> Iterator[tu
     def at_kernel_level(feeds: dict[str, Array]) -> dict[str, Array]:
         return kernel.evaluate_module(module, feeds, ctx.weights)
 
-    yield "graph as imported", at_graph_level(module)
+    yield AS_IMPORTED, at_graph_level(module)
     if route.graph:
         yield from run_passes(*route.graph)
         yield "graph", at_graph_level(module)
@@ -195,6 +207,20 @@ def _exported(module: ModuleOp, ctx: CompilerContext) -> Runner | None:
             raise ForeignError from error
 
     return run
+
+
+def _broadcasts_by_data(program: Program, error: RunError) -> bool:
+    """Whether the run ended at a node of which operands have other sizes along an axis in some run, one of them 1.
+
+    Sizes that depend on data are taken to be equal where that can't be told before the run, which ends if they are not.
+    """
+    name = error.place.node if error.place is not None else None
+    for step in (step for step in program.steps if step.node.name == name):
+        for arrays in zip(*(operand.arrays for operand in step.operands), strict=False):
+            shapes = [array.shape[::-1] for array in arrays]
+            if any(len({size for size in sizes if size is not None}) > 1 for sizes in zip_longest(*shapes)):
+                return True
+    return False
 
 
 def _runs(program: Program, module: ModuleOp) -> list[int]:

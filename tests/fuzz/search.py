@@ -24,19 +24,22 @@ from tests.fuzz.reduce import reduce
 
 OPSETS = (13, 17, 18, 18, 19, 20, 20, 21, 22, 23, 24, 26)
 MOST_NODES = 7
+MOST_TRIES = 4
+"""Operators that are drawn for one place in a program, until one fits."""
 
 
 def random_program(rng: Random, names: Sequence[str] | None = None, *, most: int = MOST_NODES) -> Program:
     """A program of up to `most` operators. With `names`, at least half of them are of these."""
-    builder = Builder(rng, rng.choice(OPSETS))
-    focus = [OPERATORS[name] for name in names or OPERATORS]
-    everything = list(OPERATORS.values())
+    wanted = [OPERATORS[name] for name in names or OPERATORS]
+    opset = rng.choice([opset for opset in OPSETS if any(operator.is_in(opset) for operator in wanted)])
+    builder = Builder(rng, opset)
+    focus = [operator for operator in wanted if operator.is_in(opset)]
+    everything = [operator for operator in OPERATORS.values() if operator.is_in(opset)]
     for position in range(rng.randint(1, most)):
-        operator = rng.choice(
-            focus if position % 2 == 0 or names is None or rng.random() < 0.5 else everything
-        )
-        if operator.since <= builder.opset <= operator.until:
-            builder.attempt(operator)
+        options = focus if position % 2 == 0 or rng.random() < 0.5 else everything
+        for _ in range(MOST_TRIES):
+            if builder.attempt(rng.choice(options)):
+                break
     program = builder.program
     made = [value for step in program.steps for value in step.results]
     used = {operand for step in program.steps for operand in step.operands}
@@ -76,7 +79,11 @@ class Found:
 
 @dataclass
 class Session:
-    """What a search has seen."""
+    """What a search has seen.
+
+    `examples` are the programs that were checked, `empty` those of which nothing was left to check: no operands fitted,
+    or rounding decided every result, or mlopt refuses all of it.
+    """
 
     examples: int = 0
     empty: int = 0
@@ -113,10 +120,10 @@ def search(
         rng = Random(seed)
         program = random_program(rng, names, most=most)
         chosen = route or random_route(rng)
-        session.examples += 1
+        program, failure = check_supported(program, chosen, session)
+        session.examples += bool(program.steps)
         session.empty += not program.steps
         session.operators.update(program.operators)
-        program, failure = check_supported(program, chosen, session)
         if failure is None or (failure.stage, failure.kind) in session.found:
             continue
         session.found[failure.stage, failure.kind] = Found(program, chosen, failure, seed)

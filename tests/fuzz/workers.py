@@ -22,9 +22,9 @@ _FORK = multiprocessing.get_context("fork")
 def search_in_children(
     session: Session, first: int, end: float, most: int, names: Sequence[str] | None
 ) -> Iterator[Found | str]:
-    """What is found by programs from seed `first` on, until the time `end` or `most` programs; or what was given up.
+    """What is found from seed `first` on, or what was given up.
 
-    `session` counts what the children did.
+    Until the time `end`, or `most` programs that are not empty. `session` counts what the children did.
     """
     seed = first
     while session.examples < most and time.monotonic() < end:
@@ -62,7 +62,7 @@ def _work(pipe: Connection, session: Session, seeds: range, end: float, names: S
         for seed in seeds:
             if time.monotonic() > end:
                 return
-            pipe.send((seed, session.examples + 1))
+            pipe.send((seed, session.examples))
             yield seed
 
     for found in search(session, until_the_end(), names=names):

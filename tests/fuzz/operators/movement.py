@@ -51,7 +51,10 @@ def flatten(b: Builder, name: str) -> object:
 
 @operator("Squeeze")
 def squeeze(b: Builder, name: str) -> object:
-    x = b.tensor(ANY, (1, 5), where=lambda v: 1 in v.shape)
+    fitting = [v for v in b.values if 1 in v.shape and v.rank <= 5 and v.dtype in ANY and not v.dynamic]
+    sizes = [*b.shape(b.integer(0, 4)), 1]
+    b.rng.shuffle(sizes)
+    x = b.choice(fitting) if fitting and b.flag() else b.tensor(ANY, shape=sizes)
     ones = [i for i, size in enumerate(x.shape) if size == 1]
     axes = [i - x.rank if b.flag() else i for i in b.some(ones, least=1)]
     if b.opset < 13:
@@ -217,7 +220,7 @@ def _nd_indices(b: Builder, x: Value, batch: int, count: int, *, unique: bool = 
 
 @operator("GatherND")
 def gather_nd(b: Builder, name: str) -> object:
-    x = b.tensor(ANY, (1, 4))
+    x = b.tensor(ANY, (1, 4), least=int(not b.rarely()))
     batch = b.integer(0, 1) if x.rank > 1 and b.opset >= 12 else 0
     return b.node(name, x, _nd_indices(b, x, batch, b.size()), batch_dims=batch or None)
 
@@ -260,7 +263,7 @@ def scatter_elements(b: Builder, name: str) -> object:
 
 @operator("ScatterND")
 def scatter_nd(b: Builder, name: str) -> object:
-    x = b.tensor((F32, F32, F64, F16, I64, I32, U8, I8, BOOL), (1, 3))
+    x = b.tensor((F32, F32, F64, F16, I64, I32, U8, I8, BOOL), (1, 3), least=1)
     reduction = _reduction(b, x)
     kept = reduction in (None, "none")
     if not kept and not x.finite:

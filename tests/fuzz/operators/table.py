@@ -20,6 +20,10 @@ class Operator:
     since: int = 1
     until: int = 99
 
+    def is_in(self, opset: int) -> bool:
+        """Whether this version of the operator set has it."""
+        return self.since <= opset <= self.until
+
     def __call__(self, builder: Builder) -> object:
         return self.strategy(builder, self.name)
 

@@ -20,7 +20,7 @@ def _spatial(b: Builder) -> list[int]:
 def _window(
     b: Builder, size: list[int], kernel: list[int], *, dilations: bool = True, pads_below: bool = False
 ) -> dict[str, Any]:
-    """Strides, dilations and padding such that at least one window fits."""
+    """Strides, dilations and padding; `kernel`, and dilations, are made smaller until a window fits."""
     rank = len(kernel)
     window: dict[str, Any] = {}
     if b.flag():
@@ -34,17 +34,35 @@ def _window(
         steps = [1] * rank
         window.pop("dilations", None)
         window.pop("strides", None)
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, steps, strict=True)]
     pads = [0] * (2 * rank)
     if window["auto_pad"] in (None, "NOTSET") and b.flag():
         pads = window["pads"] = [
             b.integer(0, max(0, kernel[i % rank] - 1 if pads_below else 2)) for i in range(2 * rank)
         ]
-    if window["auto_pad"] not in ("SAME_UPPER", "SAME_LOWER") and any(
-        size[i] + pads[i] + pads[rank + i] < reach[i] for i in range(rank)
-    ):
-        raise Unfit("no window fits")
+    if window["auto_pad"] not in ("SAME_UPPER", "SAME_LOWER"):
+        for i in range(rank):
+            room = size[i] + pads[i] + pads[rank + i]
+            kernel[i] = min(kernel[i], room)
+            if kernel[i] > 1:
+                steps[i] = min(steps[i], (room - 1) // (kernel[i] - 1))
     return window
+
+
+def _require_elements(size: list[int], kernel: list[int], window: dict[str, Any]) -> None:
+    """Every window has an element that is no padding: the standard does not say what pooling makes of the others.
+
+    Under dilation, even with less padding than the kernel is large, and behind the end with `ceil_mode`.
+    """
+    rank = len(size)
+    strides, steps = (window.get(name, [1] * rank) for name in ("strides", "dilations"))
+    pads = window.get("pads", [0] * (2 * rank))
+    for i in range(rank):
+        before, reach = pads[i], (kernel[i] - 1) * steps[i] + 1
+        room = size[i] + before + pads[rank + i] - reach
+        last = -(-room // strides[i]) if window.get("ceil_mode") else room // strides[i]
+        for first in range(-before, last * strides[i] - before + 1, strides[i]):
+            if first < size[i] and all(not 0 <= first + k * steps[i] < size[i] for k in range(kernel[i])):
+                raise Unfit("a window without elements")
 
 
 @operator("Conv")
@@ -113,6 +131,7 @@ def max_pool(b: Builder, name: str) -> object:
     window = _window(b, size, kernel, pads_below=True)
     if window["auto_pad"] is None:
         window["ceil_mode"] = b.choice((None, 0, 1))
+    _require_elements(size, kernel, window)
     outputs = b.choice((1, 1, 2)) if x.dtype in (F32, F64) else 1
     order = b.choice((None, 0, 1)) if outputs == 2 else None
     return b.node(name, x, outputs=outputs, kernel_shape=kernel, storage_order=order, **window)
@@ -128,6 +147,7 @@ def average_pool(b: Builder, name: str) -> object:
     if window["auto_pad"] is None and (name == "AveragePool" or b.opset >= 18):
         window["ceil_mode"] = b.choice((None, 0, 1))
     if name == "AveragePool":
+        _require_elements(size, kernel, window)
         window["count_include_pad"] = b.choice((None, 0, 1))
     else:
         window["p"] = b.choice((None, 1, 2, 3))
@@ -144,7 +164,8 @@ def global_pool(b: Builder, name: str) -> object:
 def max_unpool(b: Builder, name: str) -> object:
     kernel = [b.integer(1, 3), b.integer(1, 3)]
     size = [b.integer(1, 3) * k for k in kernel]
-    x = b.tensor((F32,), shape=(b.integer(1, 2), b.integer(1, 2), *size))
+    # Numbers alone: a NaN among others onnxruntime passes over or not, by where it stands; the standard says nothing.
+    x = b.tensor((F32,), shape=(b.integer(1, 2), b.integer(1, 2), *size), special=False)
     values, positions = b.node("MaxPool", x, outputs=2, kernel_shape=kernel, strides=kernel)
     return b.node(name, values, positions, kernel_shape=kernel, strides=kernel)
 
@@ -159,8 +180,10 @@ def columns_to_image(b: Builder, name: str) -> object:
         (n - 1) * s + (k - 1) * d + 1 - pads[i] - pads[i + 2]
         for i, (n, s, k, d) in enumerate(zip(count, strides, block, dilations, strict=True))
     ]
-    if min(image) < 1:
-        raise Unfit("an empty image")
+    for i, extent in enumerate(image):
+        if extent < 1:
+            pads[i] = pads[i + 2] = 0
+            image[i] = (count[i] - 1) * strides[i] + (block[i] - 1) * dilations[i] + 1
     shape = (b.integer(1, 2), b.integer(1, 2) * block[0] * block[1], count[0] * count[1])
     x = b.tensor((F32,), shape=shape)
     return b.node(
@@ -175,10 +198,12 @@ def columns_to_image(b: Builder, name: str) -> object:
 @operator("Resize")
 def resize(b: Builder, name: str) -> object:
     size = _spatial(b)[:2]
-    x = b.tensor((F32, F32, F32, U8, I8), shape=(1, b.integer(1, 3), *size))
     mode = b.choice((None, "nearest", "linear", "cubic"))
     if mode == "cubic" and len(size) != 2:
         mode = "linear"
+    # The standard does not say whether numbers of weight 0 are looked at, so that an infinity becomes a NaN there.
+    special = mode in (None, "nearest")
+    x = b.tensor((F32, F32, F32, U8, I8), shape=(1, b.integer(1, 3), *size), special=special)
     coordinates = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"]
     if b.opset >= 19:
         coordinates.append("half_pixel_symmetric")
@@ -206,12 +231,17 @@ def resize(b: Builder, name: str) -> object:
         roi = b.numbers([0.0, 0.0, *first, 1.0, 1.0, *last], F32, bound=False)
     if b.flag():
         factors = [b.choice((0.5, 2.0, 1.5, 0.75, 3.0, 1.0)) for _ in size]
-        if roi is not None and factors == [1.0] * len(size):
-            raise Unfit("onnxruntime does not look at the region then")
+        if roi is not None:
+            factors = [2.0 if factor == 1.0 else factor for factor in factors]  # see below
+        if attributes["coordinate_transformation_mode"] in ("align_corners", "tf_crop_and_resize"):
+            # Of a size that is no integer the standard's definition takes the fraction too, onnxruntime does not.
+            factors = [
+                factor if (n * factor).is_integer() else 2.0 for n, factor in zip(size, factors, strict=True)
+            ]
         return b.node(name, x, roi, b.numbers([1.0, 1.0, *factors], F32, bound=False), **attributes)
     target = [b.integer(1, 9) for _ in size]
-    if roi is not None and target == size:
-        raise Unfit("onnxruntime does not look at the region then")
+    if roi is not None:  # onnxruntime does not look at the region along an axis that keeps its size
+        target = [new + 1 if new == old else new for new, old in zip(target, size, strict=True)]
     sizes = b.numbers([*x.shape[:2], *target], bound=False)
     return b.node(name, x, roi, None, sizes, **attributes)
 
