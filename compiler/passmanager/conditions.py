@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Operation
@@ -28,16 +28,16 @@ def no_ops_of(*dialects: str) -> Condition:
     return condition
 
 
-def _at_graph_level() -> Condition:
-    first = _first_of(("kernel", "linalg", "memref"))
+def _at_level(level: str, others: Mapping[str, str]) -> Condition:
+    """The condition that no operation of `others` is there: dialects of other levels, each with what to do then."""
+    first = _first_of(tuple(others))
 
     def condition(root: Operation) -> MloptError | None:
         if (found := first(root)) is None:
             return None
         op, name = found
         return VerifyFailure(
-            f"expected a module at the graph level, found '{name}': a pass of that level stands before "
-            "'convert-graph-to-kernel', and before O0 to O3, which contain it",
+            f"expected a module at the {level} level, found '{name}': {others[name.partition('.')[0]]}",
             place=place_of_op(op),
         )
 
@@ -64,5 +64,39 @@ def _first_of(dialects: Sequence[str]) -> Callable[[Operation], tuple[Operation,
     return first
 
 
-GRAPH_LEVEL: tuple[Condition, ...] = (_at_graph_level(),)
+_TOO_LATE_FOR_GRAPH = (
+    "a pass of that level stands before 'convert-graph-to-kernel', and before O0 to O3, which contain it"
+)
+_TOO_LATE_FOR_KERNEL = "a pass of that level stands before 'convert-kernel-to-memref'"
+_TOO_EARLY_FOR_KERNEL = "a pass of that level stands behind 'convert-graph-to-kernel'"
+_TOO_EARLY_FOR_MEMREF = "a pass of that level stands behind 'convert-kernel-to-memref'"
+
+GRAPH_LEVEL: tuple[Condition, ...] = (
+    _at_level("graph", dict.fromkeys(("kernel", "linalg", "memref"), _TOO_LATE_FOR_GRAPH)),
+)
 """What passes of the graph level require: nothing of the module is at the kernel or memref level yet."""
+
+KERNEL_LEVEL: tuple[Condition, ...] = (
+    _at_level(
+        "kernel",
+        {
+            "graph": _TOO_EARLY_FOR_KERNEL,
+            "linalg": _TOO_LATE_FOR_KERNEL,
+            "memref": _TOO_LATE_FOR_KERNEL,
+        },
+    ),
+)
+"""What passes of the kernel level require, and ensure: nothing is at the graph level any more, or at memref's yet."""
+
+ABOVE_MEMREF: tuple[Condition, ...] = (
+    _at_level("graph or kernel", dict.fromkeys(("linalg", "memref"), "there is no way back up")),
+)
+"""What the conversion to kernels requires: nothing of the module is at the memref level yet."""
+
+BELOW_GRAPH: tuple[Condition, ...] = (_at_level("kernel", {"graph": _TOO_EARLY_FOR_KERNEL}),)
+"""What the conversion to buffers requires, which leaves a module that is at the memref level already as it is."""
+
+MEMREF_LEVEL: tuple[Condition, ...] = (
+    _at_level("memref", dict.fromkeys(("graph", "kernel", "tensor"), _TOO_EARLY_FOR_MEMREF)),
+)
+"""What passes of the memref level require, and ensure: all tensors are buffers."""

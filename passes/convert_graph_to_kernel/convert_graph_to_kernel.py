@@ -44,6 +44,7 @@ from mlopt.passes.convert_graph_to_kernel.control_flow import fill_single_elemen
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion
 from mlopt.passes.convert_graph_to_kernel.scalars import signless, signless_type
 from mlopt.passmanager import Condition, Pass, no_ops_of
+from mlopt.passmanager.conditions import ABOVE_MEMREF
 
 FAMILIES = (
     *(_attention, _constant, _contraction, _elementwise, _indexing, _movement, _normalization, _pooling),
@@ -75,6 +76,7 @@ class ConvertGraphToKernelPass(Pass):
     """
 
     name = "convert-graph-to-kernel"
+    requires: ClassVar = ABOVE_MEMREF
     ensures: ClassVar[tuple[Condition, ...]] = (no_ops_of("graph"),)
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:

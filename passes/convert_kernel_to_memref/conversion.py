@@ -10,7 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from mlopt.diagnostics import MloptError, PassFailure
+from mlopt.diagnostics import PassFailure
 from mlopt.dialects import kernel
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
@@ -23,28 +23,8 @@ from mlopt.passes.convert_kernel_to_memref.emitter import memref_of
 from mlopt.passes.convert_kernel_to_memref.module_state import SharedState, erase_unused
 from mlopt.passes.convert_kernel_to_memref.operands import is_tensor
 from mlopt.passes.convert_kernel_to_memref.placement import Placement, Storage
-from mlopt.passmanager.base import Pass
-
-
-def no_tensor_is_left(op: Operation) -> MloptError | None:
-    """The error for the first op of a level above memref, or None."""
-    for inner in op.walk():
-        if inner.dialect_name() in ("graph", "kernel", "tensor"):
-            return PassFailure(
-                f"'{inner.name}' is left after convert-kernel-to-memref", place=place_of_op(inner)
-            )
-    return None
-
-
-def no_graph_op_is_there(op: Operation) -> MloptError | None:
-    """The error for the first graph op, or None."""
-    for inner in op.walk():
-        if inner.dialect_name() == "graph":
-            return PassFailure(
-                f"convert-kernel-to-memref takes kernel-level IR, found '{inner.name}'",
-                place=place_of_op(inner),
-            )
-    return None
+from mlopt.passmanager import Condition, Pass, no_ops_of
+from mlopt.passmanager.conditions import BELOW_GRAPH
 
 
 @dataclass(frozen=True)
@@ -58,8 +38,8 @@ class ConvertKernelToMemrefPass(Pass):
 
     name = "convert-kernel-to-memref"
     anchor: ClassVar[str | None] = "builtin.module"
-    requires = (no_graph_op_is_there,)
-    ensures = (no_tensor_is_left,)
+    requires: ClassVar = BELOW_GRAPH
+    ensures: ClassVar[tuple[Condition, ...]] = (no_ops_of("graph", "kernel", "tensor"),)
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)

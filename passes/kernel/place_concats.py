@@ -60,6 +60,7 @@ from mlopt.passes.kernel.placing import (
 )
 from mlopt.passes.kernel.reuse_in_launch import reuse_in_launch
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import KERNEL_LEVEL
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class PlaceConcatsPass(Pass):
     """
 
     name = "place-concats"
+    requires: ClassVar = KERNEL_LEVEL
+    ensures: ClassVar = KERNEL_LEVEL
     rewrites: ClassVar[Mapping[str, str]] = {
         "place-part": "A launch computes its result in a part of the tensor that it is moved into.",
     }

@@ -52,6 +52,7 @@ from mlopt.passes.kernel.liveness import AliasClass, BlockLiveness
 from mlopt.passes.kernel.reuse_in_launch import is_carried, reuse_in_launch
 from mlopt.passes.kernel.simplify_launch import merge_equal_ins, merge_equal_reads
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import KERNEL_LEVEL
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class ReuseInPlacePass(Pass):
     """
 
     name = "reuse-in-place"
+    requires: ClassVar = KERNEL_LEVEL
+    ensures: ClassVar = KERNEL_LEVEL
     rewrites: ClassVar[Mapping[str, str]] = {
         "reuse-in-launch": "Inside a launch, a map overwrites a tensor that dies there.",
         "reuse-operand": "A result of a launch overwrites an operand that dies there.",

@@ -16,6 +16,7 @@ from mlopt.memory.search import PROVED
 from mlopt.passes.kernel.block_steps import BlockSteps
 from mlopt.passes.kernel.launches import blocks_with_launches
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import KERNEL_LEVEL
 
 _ALIGNMENT = 64
 """Bytes; what is counted with without a target."""
@@ -34,6 +35,8 @@ class ScheduleForMemoryPass(Pass):
     """
 
     name = "schedule-for-memory"
+    requires: ClassVar = KERNEL_LEVEL
+    ensures: ClassVar = KERNEL_LEVEL
     idempotent = True
     rewrites: ClassVar[Mapping[str, str]] = {
         "order-block": "The steps of a block in an order of smaller peak."

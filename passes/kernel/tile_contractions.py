@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects import arith, math, tensor
 from xdsl.dialects.builtin import TensorType
@@ -27,6 +28,7 @@ from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passes.kernel.cut_launch import cut_op
 from mlopt.passes.kernel.launches import read_of, shape_of
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import KERNEL_LEVEL
 
 _SCALAR_DIALECTS = frozenset((arith.Arith.name, math.Math.name))
 
@@ -44,6 +46,9 @@ class TileContractionsPass(Pass):
     """
 
     name = "tile-contractions"
+    requires: ClassVar = KERNEL_LEVEL
+    ensures: ClassVar = KERNEL_LEVEL
+
     max_bytes: int = 128 * 1024
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:

@@ -15,10 +15,12 @@ from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import nodes_text, place_of_op
 from mlopt.memory import GAP, Buffer, Plan, plan
+from mlopt.passes.memref.allocations import no_allocation_but_in
 from mlopt.passes.memref.liveness import WORKSPACE, Liveness
 from mlopt.passes.memref.verify_plan import ARENA, verify_plan
 from mlopt.passes.memref.views import insert_argument, place_in
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import MEMREF_LEVEL
 
 _NODES_FOR_BUDGET = 100
 """How much longer than `nodes` to search for a plan that keeps to a budget."""
@@ -40,6 +42,8 @@ class AssignBuffersPass(Pass):
 
     name = "assign-buffers"
     anchor: ClassVar[str | None] = "builtin.module"
+    requires: ClassVar = MEMREF_LEVEL
+    ensures: ClassVar = (*MEMREF_LEVEL, no_allocation_but_in())
 
     strategy: Literal["none", "conservative", "aggressive"] = "aggressive"
     alignment: int = 64

@@ -28,9 +28,11 @@ from mlopt.diagnostics import PassFailure
 from mlopt.ir.context import CompilerContext, ScratchNeed, Target
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import Buffer, align_up, plan
+from mlopt.passes.memref.allocations import no_allocation_but_in
 from mlopt.passes.memref.liveness import WORKSPACE, Liveness
 from mlopt.passes.memref.views import insert_argument, place_in
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import MEMREF_LEVEL
 
 DEFAULT_ALIGNMENT = 64
 """Bytes; what is planned for without a target."""
@@ -65,6 +67,8 @@ class PlanWorkspacesPass(Pass):
 
     name = "plan-workspaces"
     anchor: ClassVar[str | None] = "builtin.module"
+    requires: ClassVar = MEMREF_LEVEL
+    ensures: ClassVar = (*MEMREF_LEVEL, no_allocation_but_in("main"))
 
     growth: int = DEFAULT_GROWTH
     budget: int | None = None

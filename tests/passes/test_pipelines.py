@@ -28,6 +28,13 @@ from mlopt.passes.pipelines import (
 )
 from mlopt.passes.registry import PASSES, load_pass
 from mlopt.passmanager import Fixpoint, Pass, PassManager, Pipeline, make_pass, parse_pipeline, pass_options
+from mlopt.passmanager.conditions import (
+    ABOVE_MEMREF,
+    BELOW_GRAPH,
+    GRAPH_LEVEL,
+    KERNEL_LEVEL,
+    MEMREF_LEVEL,
+)
 from mlopt.passmanager.pipeline import passes_on_anchor
 
 MAKES = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/pass_cost.py"))["MAKES"]
@@ -107,6 +114,27 @@ def test_any_pass_can_be_left_out(name: str) -> None:
     options = PipelineOptions(thorough=True, disabled=(name,))
     pipeline = parse_pipeline(f"builtin.module({','.join(phase_passes('graph', options))})")
     assert name not in [pass_.name for pass_ in passes_on_anchor(pipeline.elements)]
+
+
+LEVELS_OF_PASSES = {
+    "mlopt.passes.graph.": GRAPH_LEVEL,
+    "mlopt.passes.kernel.": KERNEL_LEVEL,
+    "mlopt.passes.memref.": MEMREF_LEVEL,
+    "mlopt.passes.convert_graph_to_kernel:": ABOVE_MEMREF,
+    "mlopt.passes.convert_kernel_to_memref:": BELOW_GRAPH,
+    "mlopt.passes.common.": (),
+}
+"""What a pass requires, by the folder that it is in."""
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_passes_require_the_level_of_their_folder(name: str) -> None:
+    (level,) = (level for folder, level in LEVELS_OF_PASSES.items() if PASSES[name].startswith(folder))
+    pass_class = load_pass(name)
+    assert pass_class.requires[: len(level)] == level
+    if PASSES[name].startswith(("mlopt.passes.kernel.", "mlopt.passes.memref.")):
+        assert pass_class.ensures[: len(level)] == level
+    assert pass_class.ensures or level in (GRAPH_LEVEL, ())
 
 
 @pytest.mark.parametrize("name", [name for name in GRAPH_PASSES if "graph" in PASSES[name]])
