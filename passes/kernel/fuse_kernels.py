@@ -52,6 +52,7 @@ from mlopt.passes.kernel.launches import Kind, blocks_with_launches, kind_of
 from mlopt.passes.kernel.merge_launches import absorb_into_users, merge_into
 from mlopt.passes.kernel.simplify_launch import simplify_launch
 from mlopt.passmanager.base import Pass
+from mlopt.passmanager.conditions import KERNEL_LEVEL
 
 MAX_NAME_LENGTH = 48
 """Characters of a merged launch's name; what is beyond is only counted."""
@@ -66,6 +67,8 @@ class FuseKernelsPass(Pass):
     """
 
     name = "fuse-kernels"
+    requires: ClassVar = KERNEL_LEVEL
+    ensures: ClassVar = KERNEL_LEVEL
     rewrites: ClassVar[Mapping[str, str]] = {
         "fold-reshapes": "A reshape of a reshape is one.",
         "simplify-launch": "A launch is tidied: movements in it become index maps, what is not used goes.",
