@@ -1,6 +1,8 @@
 // RUN: mlopt-opt %s --assign-buffers | filecheck %s
 // RUN: mlopt-opt %s --assign-buffers=strategy=conservative | filecheck %s --check-prefix=CONSERVATIVE
 // RUN: mlopt-opt %s --assign-buffers='strategy=none alignment=128' | filecheck %s --check-prefix=NONE
+// RUN: mlopt-opt %s --assign-buffers=budget=192 | filecheck %s
+// RUN: not mlopt-opt %s --assign-buffers=budget=191 2>&1 | filecheck %s --check-prefix=BUDGET
 
 // `%a` (64 bytes) is dead when `%c` (32 bytes) is written; `%r` is a view of `%b`. Workspaces are buffers like others.
 
@@ -15,6 +17,11 @@
 // CHECK-NOT:     memref.alloc
 
 // CONSERVATIVE: %arena: memref<256xi8> {mlopt.arena}
+
+// BUDGET: error: the arena of 192 bytes does not fit into the budget of 191; 192 are live at once, and these do not fit together
+// BUDGET: note: 64 bytes of a tensor
+// BUDGET: note: 64 bytes of a tensor
+// BUDGET: note: 64 bytes of a workspace
 
 // NONE:         %arena: memref<512xi8> {mlopt.arena}
 // NONE-DAG:     %c0 = arith.constant 0 : index
