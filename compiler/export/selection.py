@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from xdsl.dialects.builtin import i32
 
 from mlopt.dialects import graph
@@ -15,7 +17,12 @@ exports_plainly({graph.WhereOp: "Where"})
 
 @exports(graph.ClipOp)
 def clip(builder: Builder, op: graph.ClipOp) -> None:
-    builder.node(op, "Clip", [op.input, op.lower, op.upper])
+    element = element_of(op.input)
+    lower, upper = op.lower, op.upper
+    if is_float(element):  # without a bound, ONNX takes the lowest or largest finite number
+        lower = builder.scalar(-inf, element) if lower is None else lower
+        upper = builder.scalar(inf, element) if upper is None else upper
+    builder.node(op, "Clip", [op.input, lower, upper])
 
 
 @exports(graph.CastOp)

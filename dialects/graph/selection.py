@@ -72,7 +72,8 @@ class WhereOp(InferredOp):
 class ClipOp(InferredOp):
     """`min(max(x, lower), upper)` with rank-0 bounds that may be left out; NaN stays NaN. ONNX Clip.
 
-    Where lower is above upper the result is upper.
+    Where lower is above upper the result is upper. A bound that is left out bounds nothing: an infinity stays (in ONNX
+    it is the lowest or largest finite number).
 
     ```mlir
     %y = graph.clip %x min(%lo : tensor<f32>) max(%hi : tensor<f32>) : tensor<2x3xf32>

@@ -307,6 +307,7 @@ CASES = [
     case(graph.WhereOp, X > 0, X, Y[:1]),
     case(graph.ClipOp, X, np.float32(-0.5), np.float32(0.5)),
     case(graph.ClipOp, X),
+    case(graph.ClipOp, np.array([np.inf, -np.inf, np.nan, 1], np.float32), np.float32(2)),
     *(case(graph.CastOp, X, element_type=element) for element in (i32, from_numpy_dtype(np.dtype(np.bool_)))),
     *(case(graph.CastOp, X * 1000, element_type=f8E4M3FN, saturate=saturate) for saturate in (False, True)),
     case(graph.CastOp, ints(np.int32, 300, -1), element_type=from_numpy_dtype(np.dtype(np.uint8))),

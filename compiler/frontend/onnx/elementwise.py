@@ -7,16 +7,17 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import is_scale_float, is_tiny_float, tensor_type
+from mlopt.dialects.graph.base import is_float, is_scale_float, is_tiny_float, tensor_type
 from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.registry import ImportFunction, importer
 from mlopt.frontend.onnx.scalars import scalar
 from mlopt.frontend.onnx.widening import in_f32
-from mlopt.ir.dtypes import from_numpy_dtype, to_numpy_dtype
+from mlopt.ir.dtypes import from_numpy_dtype, largest_number, to_numpy_dtype
 from mlopt.weights import sub_byte
 
 _UNARY: dict[str, tuple[int, Callable[[SSAValue], graph.UnaryOp | graph.PredicateOp]]] = {
@@ -157,15 +158,27 @@ def where(node: Node) -> SSAValue:
 
 @importer("Clip", since=1)
 def clip_by_attributes(node: Node) -> SSAValue:
-    """Up to version 6 the bounds are attributes; one that is missing does not bound."""
-    bounds = [scalar(node, node.number(name)) if node.has(name) else None for name in ("min", "max")]
-    return node.add(graph.ClipOp(node.operand(0), *bounds)).result
+    """Up to version 6 the bounds are attributes, by default the finite range of f32, whatever the type is."""
+    widest, largest = largest_number(f32), largest_number(node.type_of(0).element_type)
+    low, high = node.number("min", -widest), node.number("max", widest)
+    lower = scalar(node, low) if low >= -largest else None
+    upper = scalar(node, high) if high <= largest else None
+    return node.add(graph.ClipOp(node.operand(0), lower, upper)).result
 
 
 @importer("Clip", since=11)
 def clip(node: Node) -> SSAValue:
-    """Since version 11 the bounds are inputs that may be left out."""
-    return node.add(graph.ClipOp(node.operand(0), node.optional(1), node.optional(2))).result
+    """Since version 11 the bounds are inputs; one that is left out is the lowest or largest finite number of the type.
+
+    So an infinity becomes finite, where `graph.clip` without that bound leaves it.
+    """
+    lower, upper = node.optional(1), node.optional(2)
+    element_type = node.type_of(0).element_type
+    if is_float(element_type):
+        largest = largest_number(element_type)
+        lower = scalar(node, -largest) if lower is None else lower
+        upper = scalar(node, largest) if upper is None else upper
+    return node.add(graph.ClipOp(node.operand(0), lower, upper)).result
 
 
 @importer("LeakyRelu", since=1)
