@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from onnx import ValueInfoProto
 
     from mlopt.frontend.onnx.reader import OnnxModel
+    from mlopt.interpreter.memref import Executable
 
 
 @dataclass
@@ -40,11 +41,14 @@ class Findings:
     - `facts`: (what, value) in words: the format, operator sets, inputs, outputs, operators.
     - `stages`: (name, outcome in words) of each stage tried, in order.
     - `obstacles`: a sentence for each, with the node or line that it is about.
+    - `compilation`, `executable`: what came out, of a model that comes so far.
     """
 
     facts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     stages: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     obstacles: list[str] = field(default_factory=list[str])
+    compilation: Compilation | None = None
+    executable: Executable | None = None
 
     @property
     def compiles(self) -> bool:
@@ -117,7 +121,7 @@ def _preconditions(
     if faults:
         breaking = ("node breaks the rules of its operator", "nodes break the rules of their operators")
         found.append(counted(len(faults), *breaking))
-    findings.stages.append(("operators", ", ".join(found) or "all supported"))
+    findings.stages.append(("support", ", ".join(found) or "every operator"))
     try:
         shapes = bind_shapes(model.graph.input, options.dims, inputs, model.place())
     except MloptError as error:
@@ -134,6 +138,7 @@ def _preconditions(
 def _compile(findings: Findings, compilation: Compilation) -> None:
     """Take a module through the levels, then load it into the engine."""
     start = level_of(compilation.module)
+    findings.compilation = compilation
     error: MloptError | None = None
     try:
         compile_model(compilation)
@@ -151,6 +156,7 @@ def _compile(findings: Findings, compilation: Compilation) -> None:
         executable = load_executable(compilation).executable
     except MloptError as caught:
         return _stop(findings, "load", caught)
+    findings.executable = executable
     scalar = executable.scalar_loops
     slow = f", {counted(scalar, 'loop runs', 'loops run')} as scalar code (slow)" if scalar else ""
     findings.stages.append(

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from mlopt import __version__
 from mlopt.cli.progress import progress
 from mlopt.cli.remarks import add_remark_options, check_remark_options, print_remarks
 from mlopt.diagnostics import (
+    REMARK_KINDS,
     PipelineError,
     UsageError,
     counted,
@@ -306,9 +308,17 @@ def validation_tolerance(text: str) -> bool | float:
     return value
 
 
-def with_bare_validate(arguments: Sequence[str]) -> list[str]:
-    """A command line with `--validate` as `--validate=`: its value may be left out, and never is the next word."""
-    return ["--validate=" if argument == "--validate" else argument for argument in arguments]
+def with_bare_values(arguments: Sequence[str]) -> list[str]:
+    """A command line in which the options whose value may be left out have one.
+
+    `--validate` never takes the next word; `--remarks` does, unless there is none or it is another option.
+    """
+    values = {"--validate": "--validate=", "--remarks": f"--remarks={','.join(REMARK_KINDS)}"}
+    given: list[str] = []
+    for argument, following in zip_longest(arguments, arguments[1:], fillvalue="-"):
+        is_bare = argument in values and (argument == "--validate" or following.startswith("-"))
+        given.append(values[argument] if is_bare else argument)
+    return given
 
 
 def exit_code(compilation: Compilation) -> int:

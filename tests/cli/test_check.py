@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,22 @@ def test_a_model_that_compiles(mlopt: Command) -> None:
     assert all(stage in found for stage in ("import", "graph", "kernel", "memref", "load"))
     assert done.out.endswith("m.onnx can be compiled\n")
     assert files() == before
+
+
+def test_no_two_rows_have_the_same_name(mlopt: Command) -> None:
+    """But for inputs and outputs, of which there may be several."""
+    lines = mlopt("check", "m.onnx", "--dim", f"batch={BATCH}").out.splitlines()[:-1]
+    names = [line[:15].strip() for line in lines if line[:15].strip()]
+    assert [name for name in names if names.count(name) > 1 and name not in ("input", "output")] == []
+    assert {"operators", "support"} <= set(names)
+
+
+def test_reports_and_remarks_of_what_compiles(mlopt: Command) -> None:
+    done = mlopt("check", "m.onnx", "--inputs", "io.npz", "--report", "r.json", "--remarks")
+    assert done.code == 0
+    for name in ("fuse-linear", "assign-buffers"):  # rewrites and figures
+        assert f"remark: [{name}]" in done.err
+    assert json.loads(Path("r.json").read_text())["ops"]["imported"] == 9
 
 
 def test_dimensions_come_from_inputs_too(mlopt: Command) -> None:

@@ -58,6 +58,15 @@ def test_writes_the_rows_with_offsets(
     assert max(int(row["offset"]) for row in rows) == 8
 
 
+def test_says_that_nothing_is_written(buffers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = "no -o: the offsets are not written (-v prints them)\n"
+    for volume, err in (([], said), (["-q"], "")):
+        assert main(["plan", str(buffers), *volume]) == 0
+        printed = capsys.readouterr()
+        assert "height       12\n" in printed.out
+        assert printed.err == err
+
+
 def test_verbose_prints_the_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "in.csv"
     path.write_text("id,lower,upper,size\na,-1,2,3\nb,0,5,2\n")

@@ -184,6 +184,33 @@ def test_a_filter_that_nothing_can_match_is_a_wrong_command_line(
     assert message in done.err
 
 
+def test_remarks_without_kinds_are_all(mlopt: Command) -> None:
+    everything = mlopt(*COMPILE, "--remarks=passed,missed,analysis").err
+    assert "remark:" in everything
+    assert mlopt(*COMPILE, "--remarks").err == everything
+    assert mlopt(*COMPILE[:1], "--remarks", "-q", *COMPILE[1:]).err == everything
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "command"),
+    [
+        (["compil"], "invalid choice: 'compil'", "mlopt"),
+        (["compil"], "; did you mean 'compile'?", "mlopt"),
+        ([], "the following arguments are required: COMMAND", "mlopt"),
+        (["compile", "m.onnx"], "the following arguments are required: -o", "mlopt compile"),
+        (["check", "m.onnx", "--nope"], "unrecognized arguments: --nope", "mlopt check"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(
+    mlopt: Command, arguments: list[str], message: str, command: str
+) -> None:
+    done = mlopt(*arguments)
+    assert (done.code, done.out) == (2, "")
+    error, hint = done.err.splitlines()
+    assert message in error
+    assert hint == f"try '{command} --help'"
+
+
 def test_a_filter_without_remarks_is_a_wrong_command_line(mlopt: Command) -> None:
     done = mlopt(*COMPILE, "--remarks-filter", "cse")
     assert done.code == 2

@@ -12,6 +12,8 @@ from mlopt.cli.arguments import (
     add_pipeline_options,
     compile_options,
     example_inputs,
+    exit_code,
+    finish,
 )
 from mlopt.cli.progress import progress
 from mlopt.diagnostics import one_line
@@ -37,7 +39,10 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`mlopt check`."""
     from mlopt.checking import check_model
+    from mlopt.files import check_writable
 
+    if arguments.report is not None:
+        check_writable(arguments.report)
     options = compile_options(arguments)
     inputs = example_inputs(arguments)
     with progress(f"checking {arguments.model}"):
@@ -49,9 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
         for stage, outcome in findings.stages:
             print(_row(stage, outcome))
         print()
+    if findings.compilation is not None and findings.executable is not None:
+        finish(arguments, findings.compilation, findings.executable, {})
     if findings.compiles:
         print(f"{arguments.model} can be compiled")
-        return 0
+        return exit_code(findings.compilation) if findings.compilation is not None else 0
     print(f"{arguments.model} can't be compiled; in the way ({len(findings.obstacles)}):")
     for number, obstacle in enumerate(findings.obstacles, 1):
         print(textwrap.indent(obstacle, "     ").replace("     ", f"{number:3}. ", 1))

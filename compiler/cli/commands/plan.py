@@ -113,6 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         write_plan(arguments.output, buffers, result.plan.offsets)
         say(arguments, f"wrote {arguments.output}")
+    elif not arguments.verbose:
+        say(arguments, "no -o: the offsets are not written (-v prints them)")
     if arguments.verbose:
         for buffer in sorted(
             buffers.buffers, key=lambda buffer: (result.plan.offsets[buffer.id], buffer.lower)
