@@ -3,7 +3,8 @@
 Where one factor has neither rows nor columns of its own (a depthwise convolution's weights), every matrix product of
 the batch has a single row or column, and im2col copies each element once per tap only to be read once. With the batch
 (the channels) innermost in memory, `einsum` multiplies and adds whole runs of channels straight from a slab. That pays
-where there are many channels and few pixels; numpy's calls per run cost more than im2col otherwise.
+where there are many channels and few pixels; numpy's calls per run cost more than im2col otherwise. Where neighbours in
+a row of pixels are read from neighbours, with the weights written out once for each of them, a run is the whole row.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Dots:
     """`out += data * weights`, where all three have the dimension `batch`, and the weights no other one of the output.
 
     Made by `Dots.of`, which also cuts it into blocks that fit the scratch. With `fill`, `out` holds that number
-    everywhere and is not read.
+    everywhere and is not read. With `rows`, a run has all of the innermost other dimension of the output.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class Dots:
         batch: int,
         weights: View,
         slab: Slab,
+        *,
+        rows: bool = False,
     ):
         self._builder = builder
         self._scratch = scratch
@@ -58,7 +61,8 @@ class Dots:
         self._outer = tuple(sorted_by_strides((d for d in kept if d != batch), out))
         self._inner = tuple(d for d, e in enumerate(out.shape) if e > 1 and d not in kept)
         self._weights = weights
-        self._packs_weights = weights.strides[batch] != weights.itemsize
+        self._run = (self._outer[-1], batch) if rows else (batch,)
+        self._packs_weights = rows or weights.strides[batch] != weights.itemsize
         self._tiled = fill is None or out.strides[batch] != out.itemsize
         self._block = self._choose_block()
 
@@ -98,7 +102,20 @@ class Dots:
             return None
         in_place = views[1].over(weights.index, out.shape)
         dots = Dots(builder, scratch, out, fill, batch, in_place, slab)
-        return dots if scratch.fits(dots._need(dots._block)) else None
+        ways = [dots]
+        if dots._has_rows:
+            ways.append(Dots(builder, scratch, out, fill, batch, in_place, slab, rows=True))
+        fitting = [way for way in ways if scratch.fits(way._need(way._block))]
+        return min(fitting, key=lambda way: way.cost, default=None)
+
+    @property
+    def _has_rows(self) -> bool:
+        """Whether the innermost other dimension and the batch are one run, in the slab and in what is written."""
+        if not self._outer:
+            return False
+        pixel = self._extents[self._batch] * self._out.itemsize
+        written = pixel if self._tiled else self._out.strides[self._outer[-1]]
+        return self._slab.strides(self._block)[self._outer[-1]] == written == pixel
 
     # Blocks
 
@@ -106,7 +123,7 @@ class Dots:
         """Bytes of scratch for one block."""
         total = self._slab.nbytes(block)
         if self._packs_weights:
-            total += self._bytes((*self._inner, self._batch), block)
+            total += self._bytes((*self._inner, *self._run), block)
         if self._tiled:
             total += self._bytes((*self._outer, self._batch), block)
         return total
@@ -129,12 +146,15 @@ class Dots:
         """Nanoseconds that it takes, roughly."""
         blocks = math.prod(-(-self._extents[d] // self._block[d]) for d in self._outer)
         channels = self._extents[self._batch]
-        runs = math.prod(self._extents[d] for d in (*self._outer, *self._inner))
+        length = math.prod(self._block[d] for d in self._run)
+        products = math.prod(self._extents[d] for d in (*self._outer, *self._inner)) * channels
         points = math.prod(self._extents[d] for d in (*self._outer, self._batch))
         total = blocks * (costs.EINSUM + costs.turn(math.prod(self._slab.shape(self._block))))
-        total += runs * costs.einsum_run(channels)
+        total += products / length * costs.einsum_run(length)
         if self._packs_weights:
-            total += costs.turn(channels * math.prod(self._extents[d] for d in self._inner))
+            elements = length * math.prod(self._extents[d] for d in self._inner)
+            is_along = self._weights.strides[self._batch] == self._weights.itemsize
+            total += costs.copy(elements, channels) if is_along else costs.turn(elements)
         if self._tiled:
             total += blocks * costs.CALL + costs.turn(points)
         return total
@@ -160,12 +180,14 @@ class Dots:
         return View(region, offset, self._extents, strides, self._out.dtype)
 
     def _place_weights(self) -> View:
-        """The weights with the batch innermost."""
+        """The weights with the batch innermost, once for each pixel of a run."""
         if not self._packs_weights:
             return self._weights
-        dims = (*self._inner, self._batch)
-        packed = self._array(dims, dict(enumerate(self._extents)))
-        self._builder.call(np.copyto, packed.transposed(dims), self._weights.transposed(dims))
+        dims = (*self._inner, *self._run)
+        packed = self._array(dims, self._block)
+        extents = tuple(self._block.values())
+        target, source = (replace(v, shape=extents).transposed(dims) for v in (packed, self._weights))
+        self._builder.call(np.copyto, target, source)
         return packed
 
     def _emit(self, lows: Mapping[int, int], weights: View, tile: View | None) -> None:
@@ -176,10 +198,23 @@ class Dots:
         held = self._out.box([lows.get(d, 0) for d in range(self._out.ndim)], extents)
         target = held if tile is None else tile
         kept = (*self._outer, self._batch)
-        dims = ((*kept, *self._inner), (*self._inner, self._batch), kept)
-        views = (data, weights, target)
-        operands = [replace(v, shape=extents).transposed(d) for v, d in zip(views, dims, strict=True)]
+        dims = ((*kept, *self._inner), (*self._inner, *self._run), kept)
+        operands = [
+            self._with_runs(replace(view, shape=extents), order)
+            for view, order in zip((data, weights, target), dims, strict=True)
+        ]
+        row = self._run[:-1]
+        dims = tuple(tuple(d for d in order if d not in row) for order in dims)
         names = ["".join(ascii_letters[d] for d in part) for part in dims]
         equation = f"{names[0]},{names[1]}->{names[2]}"
         self._builder.call(np.einsum, equation, operands[0], operands[1], out=operands[2])
-        store_product(self._builder, held.transposed(kept), operands[2], self._fill, is_stored=tile is None)
+        stored = replace(target, shape=extents).transposed(kept)
+        store_product(self._builder, held.transposed(kept), stored, self._fill, is_stored=tile is None)
+
+    def _with_runs(self, view: View, dims: Sequence[int]) -> View:
+        """The view with the axes `dims`, those of a run as one, in place of the batch."""
+        row = self._run[:-1]
+        pixels = math.prod(view.shape[d] for d in row)
+        kept = [d for d in dims if d not in row]
+        shape = tuple(view.shape[d] * (pixels if d == self._batch else 1) for d in kept)
+        return replace(view.transposed(kept), shape=shape)
