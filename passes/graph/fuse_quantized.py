@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import is_dead
 from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.ir.rewriting import rewrite_greedily
+from mlopt.passes.graph.algebra import is_normal
 from mlopt.passes.graph.constants import make_constant
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, described, fuse
 from mlopt.passes.graph.quantized_products import QuantizedProduct
@@ -43,8 +45,8 @@ class FuseQuantizedPass(Pass):
 
     1, 3 and 5 are exact. 2 and 4 round differently: results differ where a number is as good as halfway between two
     integers, by one of them. Not fused, with a remark: scales and zero points that are not constant, scales that vary
-    otherwise, sums that may leave the integers that f32 holds (2^24), concat of unequal scales. Runs before
-    `fold-constants`, which multiplies the weights out.
+    otherwise, scales too far apart for f32, sums that may leave the integers that it holds (2^24), concat of unequal
+    scales. Runs before `fold-constants`, which multiplies the weights out.
     """
 
     name = "fuse-quantized"
@@ -198,6 +200,8 @@ class QuantizedArithmetic(Fusion):
             return Miss(f"an operand of {described(arithmetic)} is not dequantized by one constant scale")
         if isinstance(arithmetic, graph.AveragePoolOp) and _counts_padding(arithmetic):
             return Miss("the padding, which counts, is no integer of the input")
+        if not _are_near(arithmetic, known, to):
+            return Miss("its scales are so far apart that f32 would lose digits of the sums")
         return Group(
             [op, *between, arithmetic],
             lambda: self._build(op, arithmetic, known, to),
@@ -246,6 +250,21 @@ class QuantizedArithmetic(Fusion):
                 result = shifted(scaled(add(mean), factors[0]), -sources[0].zero * factors[0])
         add(graph.QuantizeOp(result, number(1), quantize.zero_point, element_of(quantize.result)))
         return new
+
+
+_LARGEST_SHIFT = 1 << 18
+"""Up to here f32 is off by a 64th of an integer."""
+
+
+def _are_near(op: _Arithmetic, sources: Sequence[Quantized], to: Quantized) -> bool:
+    """Whether f32 has the factors, and what the zero points are moved by is small enough to be added exactly."""
+    factors = [source.scale / to.scale for source in sources]
+    if isinstance(op, graph.MulOp):
+        shifts, factors = [], [factors[0] * sources[1].scale]
+    else:
+        shifts = [abs(source.zero) * factor for source, factor in zip(sources, factors, strict=True)]
+    with np.errstate(over="ignore"):
+        return is_normal(np.array(factors).astype(np.float32)) and max(shifts, default=0) <= _LARGEST_SHIFT
 
 
 def _counts_padding(op: graph.AveragePoolOp) -> bool:

@@ -19,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import rank_of, shape_of
+from mlopt.passes.graph.algebra import is_normal
 from mlopt.passes.graph.constants import constant_value, make_constant, name_of
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, either_way
 from mlopt.passes.graph.quantized_values import (
@@ -75,6 +76,10 @@ class QuantizedProduct(Fusion):
         bias = self._bias(product, ops)
         if bias is None:
             return Miss("its bias is not constant")
+        if not _is_finite(factors):
+            return Miss("numbers that it multiplies or sums may overflow")
+        if not is_normal(self._scale(ops[0], factors)):
+            return Miss("f32 has no number for the product of its scales, or less than all digits")
         offset = factors.offset + _in_units(bias, factors.scale)
         largest = factors.bound + float(np.max(np.abs(offset), initial=0))
         if not largest <= EXACT:
@@ -187,6 +192,13 @@ class QuantizedProduct(Fusion):
         depth = shape_of(product.lhs)[-1]
         return _Factors(x, w, none, none + x.scale * w.scale, float(depth) * x.largest * w.largest)
 
+    def _scale(self, last: Operation, factors: _Factors) -> Array:
+        """What the sums are multiplied by, in f32."""
+        to = quantized_as(last, self.ctx) if isinstance(last, graph.QuantizeOp) else None
+        scale = factors.scale if to is None else factors.scale / to.scale
+        with np.errstate(over="ignore"):
+            return scale.astype(np.float32)
+
     # What it becomes
 
     def _build(
@@ -220,17 +232,23 @@ class QuantizedProduct(Fusion):
         else:
             w = constant(_narrowest(factors.w.integers), name_of(factors.w.source, "weight"))
         result = add(_integer_product(product, x, w, factors.x.zero))
-        scale, last = factors.scale, ops[0]
-        to = quantized_as(last, self.ctx) if isinstance(last, graph.QuantizeOp) else None
-        if to is not None:
-            scale = scale / to.scale
+        last = ops[0]
         if np.any(offset):
             result = add(graph.AddOp(result, number(offset, "offset")))
-        result = add(graph.MulOp(result, number(scale, "scale")))
+        result = add(graph.MulOp(result, number(self._scale(last, factors), "scale")))
         if isinstance(last, graph.QuantizeOp):
             one = constant(np.array(1, np.float32), "one")
             add(graph.QuantizeOp(result, one, last.zero_point, element_of(last.result)))
         return new
+
+
+def _is_finite(factors: _Factors) -> bool:
+    """Whether f32 has the dequantized numbers and the sums of their products, which the integers know no bounds of."""
+    limit = float(np.finfo(np.float32).max)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = 0.0 if isinstance(factors.w, Quantized) else np.abs(factors.w.integers * factors.w.scale)
+        sums = 2 * factors.bound * np.abs(factors.scale)  # a zero point may double the integers
+        return bool(np.all(weights <= limit) and np.all(sums <= limit))
 
 
 def _in_units(bias: Array, scale: Array) -> Array:

@@ -26,7 +26,7 @@ class SimplifyAlgebraPass(Pass):
 
     `mode=fast`: also those that hold for real numbers (`passes/graph/fast_algebra.py`): sums and products are
     regrouped, x * 0 and x - x are 0, x / c is x * (1 / c), common factors are taken out. Results may be rounded
-    otherwise, and NaN and infinities get lost.
+    otherwise; NaN and infinities get lost, or appear where other inner values overflow.
 
     Remarks: each rewrite, and, in the exact mode, where only the fast one has a rule.
     """

@@ -274,6 +274,41 @@ def test_strange_scales_are_left_alone(scale: float) -> None:
     assert str(before) == str(after)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["Add", "Sub"])
+@pytest.mark.parametrize("scales", [(1e30, 0.02), (0.02, 1e30), (0.03, 0.02, 1e-30), (1e30, 0.02, 1e-30)])
+def test_scales_that_are_too_far_apart_for_f32(kind: str, scales: tuple[float, ...]) -> None:
+    """Moved by the zero point, the numbers of the larger scale would swallow the others: 0.5 + 0 would be 0."""
+    model = Qdq(x=f32(0, 0, 1e30), y=f32(0.5, -0.7, 0.5))
+    total = model.node(kind, model.pair("x", scales[0], np.int8(3)), model.pair("y", scales[1], np.int8(-4)))
+    to = scales[2] if len(scales) > 2 else 0.02
+    _, after, want, found = model.fused(model.pair(total, to, np.int8(2)))
+    assert count(after, graph.DequantizeOp) == 3
+    np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("scale", "weight_scale", "to"),
+    [
+        (1e10, 1e30, None),  # the product of the scales is infinite
+        (1e10, 1e27, None),  # the sums of the products are
+        (0.03, 3e38, 0.1),  # the weights are
+        (1e-20, 1e-20, None),  # the product of the scales has no number in f32
+        (1e30, 1, 1e-30),  # divided by the result's scale it is infinite
+    ],
+)
+def test_products_that_overflow_stay_float(scale: float, weight_scale: float, to: float | None) -> None:
+    """Where the QDQ form has infinities and NaN, so has what is left of it."""
+    model = Qdq(x=(RNG.standard_normal((3, 4)) * 50 * scale).astype(np.float32))
+    weight = model.weight(RNG.integers(-127, 128, (4, 5), np.int8), f32(weight_scale), 1)
+    product = model.node("MatMul", model.pair("x", scale, np.int8(3)), weight)
+    _, after, want, found = model.fused(product if to is None else model.pair(product, to, np.int8(0)))
+    assert count(after, graph.IntegerMatMulOp) == 0
+    if to is None or weight_scale < 1e38:  # what integer NaN becomes is not said
+        np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(0, 4, 9, 8), (2, 4, 1, 1)])
 def test_few_numbers_and_none(shape: tuple[int, ...]) -> None:
     model = Qdq(x=np.zeros(shape, np.float32))
