@@ -28,7 +28,7 @@ from typing import Any
 STARTED = time.time()
 """When this process got to its first line."""
 
-GARBAGE_THRESHOLD = 200_000
+GARBAGE_THRESHOLD = 500_000
 """Objects between two garbage collections, as the commands set it (`mlopt.cli.guard`)."""
 
 PRODUCTIVE = ("read the file", "import", "graph: passes", "kernel: passes", "memref: passes", "lowering")

@@ -18,8 +18,12 @@ DEBUG_VARIABLE = "MLOPT_DEBUG"
 RECURSION_LIMIT = 10_000
 """Frames: enough for regions nested some hundred deep; Python's default stops the parser at about 140."""
 
-GARBAGE_THRESHOLD = 200_000
-"""Objects between two searches for cycles. IR is many small objects that stay: Python's 700 costs 5 % of the time."""
+GARBAGE_THRESHOLD = 500_000
+"""Objects between two searches for cycles, each some 100 bytes.
+
+IR is many small objects that stay, and modules are 150 000 of them: Python's 700 costs a tenth of the time of a small
+model, one search alone a twentieth.
+"""
 
 INTERRUPTED = 130
 

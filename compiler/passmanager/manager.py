@@ -51,6 +51,7 @@ class _Progress:
     - `missed`: the near misses that a pass reported when it ran last.
     - `changed`: the passes that have changed something since this was last emptied.
     - `stopped`: the fixpoints that have come to their limits.
+    - `held`: how many changes there had been when a condition was last found to hold for an operation.
     """
 
     results: dict[int, PassResult]
@@ -62,11 +63,22 @@ class _Progress:
     )
     changed: dict[str, None] = field(default_factory=dict[str, None])
     stopped: set[int] = field(default_factory=set[int])
+    held: dict[tuple[Condition, Operation], int] = field(
+        default_factory=dict[tuple[Condition, Operation], int]
+    )
 
     def has_work(self, pass_: Pass, op: Operation) -> bool:
         """Whether something has changed since the pass ran on `op` last, and it is allowed to run there."""
         key = (pass_, op)
         return self.seen.get(key) != self.changes and key not in self.undone
+
+    def open_conditions(self, conditions: Sequence[Condition], op: Operation) -> list[Condition]:
+        """Those that are not known to hold for `op` since something changed last."""
+        return [condition for condition in conditions if self.held.get((condition, op)) != self.changes]
+
+    def hold(self, conditions: Sequence[Condition], op: Operation) -> None:
+        """Remember that conditions hold for `op` as it is."""
+        self.held.update(dict.fromkeys(((condition, op) for condition in conditions), self.changes))
 
 
 class PassManager:
@@ -159,11 +171,13 @@ class PassManager:
         before = Counter(self.ctx.statistics)
         start = time.perf_counter()
         try:
-            _check(pass_, pass_.requires, op, "requires")
+            _check(pass_, progress.open_conditions(pass_.requires, op), op, "requires")
+            progress.hold(pass_.requires, op)
             changed, patterns = _apply(pass_, self.ctx, op)
             if changed and self.verify_each:
                 _verify(pass_, op)
-            _check(pass_, pass_.ensures, op, "ensures")
+            ensured = pass_.ensures if changed else progress.open_conditions(pass_.ensures, op)
+            _check(pass_, ensured, op, "ensures")
         except Exception:
             for instrumentation in self.instrumentations:
                 instrumentation.after_failure(pass_, op)
@@ -175,6 +189,8 @@ class PassManager:
             changed = instrumentation.review(pass_, op, changed)
         result.changed |= changed
         self._note(pass_, op, progress, changed, undone=claimed and not changed)
+        if claimed == changed:
+            progress.hold(pass_.ensures, op)
         if (pass_, op) not in progress.undone:
             result.patterns += patterns
             self._forget_old_misses(pass_, op, progress, remarks_before)

@@ -171,6 +171,30 @@ def test_conditions() -> None:
     assert failure.value.notes[-1].message == "pass 'promises-no-func' ensures this"
 
 
+def test_a_condition_is_asked_again_only_after_a_change() -> None:
+    """By hand: before the first pass, after the change of the second, and nowhere else."""
+    asked: list[int] = []
+
+    def condition(root: Operation) -> None:
+        asked.append(sum(1 for _ in root.walk()))
+
+    @dataclass(frozen=True)
+    class Watched(DropConstants):
+        name = "watched"
+        requires: ClassVar[tuple[Condition, ...]] = (condition,)
+        ensures: ClassVar[tuple[Condition, ...]] = (condition,)
+
+    @dataclass(frozen=True)
+    class Idle(Watched):
+        name = "idle"
+
+        def run(self, ctx: CompilerContext, op: Operation) -> bool:
+            return False
+
+    run(pipeline(Idle(), Watched(), Idle(), Watched()))
+    assert asked == [6, 5]
+
+
 @pytest.mark.parametrize("found", ["memref.alloc", "kernel.launch"])
 def test_passes_of_the_graph_level_say_that_they_come_too_late(found: str) -> None:
     """At a lower level they would find nothing to do, and say nothing of it."""
