@@ -26,7 +26,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 
-from mlopt.diagnostics import Diagnostic, PassFailure, RemarkKind, Severity
+from mlopt.diagnostics import Diagnostic, PassFailure, Place, RemarkKind, Severity
 from mlopt.dialects.kernel import LaunchOp, SymbolicKernel
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main, only_block
@@ -84,6 +84,16 @@ class FitMemoryPass(Pass):
         return _Fitting(ctx, main, self.budget, self.nodes).run()
 
 
+@dataclass(frozen=True)
+class _Proof:
+    """What must be live at once, where, and what it is."""
+
+    bytes: int
+    where: str
+    place: Place
+    notes: tuple[Diagnostic, ...]
+
+
 class _Fitting:
     """The moves, made in the IR one by one."""
 
@@ -95,17 +105,21 @@ class _Fitting:
         self._budget = self._capacity = budget // self._needs.alignment * self._needs.alignment
         self._nodes = nodes
         self._changed = False
+        self._known: dict[Block, BlockSteps] = {}
 
     def run(self) -> bool:
         before = self._peak()
-        cost = self._cost()
+        if before <= self._budget >= _height(self._steps(self._block).graph):
+            self._report(before, before, (0, 0.0))
+            return False
+        cost, as_given = self._cost(), self._proof()
         for _ in range(_ROUNDS):
             for move in (self._reorder, self._tile, self._recompute, self._reorder):
                 if self._peak() > self._capacity:
                     move()
             after = self._peak()
             if after > self._budget:
-                self._refuse(after)
+                self._refuse(as_given, after)
             excess = _height(self._steps(self._block).graph) - self._budget
             if excess <= 0 or after > self._capacity:
                 break
@@ -116,7 +130,13 @@ class _Fitting:
     # What it takes
 
     def _steps(self, block: Block) -> BlockSteps:
-        return BlockSteps(block, self._needs.alignment, self._needs.least)
+        if block not in self._known:
+            self._known[block] = BlockSteps(block, self._needs.alignment, self._needs.least)
+        return self._known[block]
+
+    def _note_change(self) -> None:
+        self._changed = True
+        self._known.clear()
 
     def _peak(self) -> int:
         return self._steps(self._block).peak()
@@ -150,7 +170,7 @@ class _Fitting:
             found = schedule(steps.graph, nodes=self._nodes)
             if found.peak < found.source_peak:
                 steps.reorder(found.order)
-                self._changed = True
+                self._note_change()
         after = self._peak()
         if after < before:
             self._ctx.count(FitMemoryPass.name, "orders-changed")
@@ -168,7 +188,7 @@ class _Fitting:
             members = " and ".join(map(describe, tiling.members))
             cost = self._cost()
             tiling.apply()
-            self._changed = True
+            self._note_change()
             self._ctx.count(FitMemoryPass.name, "launches-tiled", len(tiling.members))
             self._remark(
                 "passed",
@@ -190,7 +210,7 @@ class _Fitting:
             user = steps.ops[found.before]
             cost = self._cost()
             run_again([op for op in again if isinstance(op, LaunchOp)], user)
-            self._changed = True
+            self._note_change()
             self._ctx.count(FitMemoryPass.name, "launches-run-again", len(again))
             self._remark(
                 "passed",
@@ -228,23 +248,34 @@ class _Fitting:
     def _remark(self, kind: RemarkKind, message: str, where: Operation) -> None:
         self._ctx.remark(FitMemoryPass.name, kind, message, where)
 
-    def _refuse(self, reached: int) -> None:
+    def _proof(self) -> _Proof:
+        """What is live at least with the launches as they are."""
         steps = self._steps(self._block)
         graph = self._least_graph(steps)
         bound = recomputation_bound(graph, steps.writers)
         where = steps.ops[bound.step]
-        if bound.bytes > self._budget:
+        return _Proof(bound.bytes, _described(where), place_of_op(where), tuple(_notes(steps, graph, bound)))
+
+    def _refuse(self, as_given: _Proof, reached: int) -> None:
+        proof = as_given
+        if as_given.bytes > self._budget:
             message = (
                 f"no order of the launches, and no second run of single ones, fits into {self._budget} bytes: "
-                f"while {_described(where)} runs, at least {bound.bytes} are live"
+                f"while {as_given.where} runs, at least {as_given.bytes} are live"
             )
         else:
             message = (
-                f"found no way to fit into {self._budget} bytes, the least is {reached}; it is proved that no order "
-                f"of the launches, and no second run of single ones, takes less than {bound.bytes}, which are live "
-                f"while {_described(where)} runs"
+                f"found no way to fit into {self._budget} bytes; it is proved that no order of the launches, and no "
+                f"second run of single ones, takes less than {as_given.bytes}, which are live while {as_given.where} "
+                "runs"
             )
-        raise PassFailure(message, place=place_of_op(where), notes=tuple(_notes(steps, graph, bound)))
+        now = self._proof()
+        if now.bytes < as_given.bytes and now.bytes > self._budget:
+            message += f"; in tiles, at least {now.bytes} are, while {now.where} runs"
+            proof = now
+        elif reached < as_given.bytes:
+            message += f"; the least that was found is {reached}"
+        raise PassFailure(message, place=proof.place, notes=proof.notes)
 
     def _least_graph(self, steps: BlockSteps) -> StepGraph:
         """The graph of a block in which loops and branches take what they take at least."""

@@ -14,7 +14,8 @@ from mlopt.passes.kernel.fuse_kernels import joined_name
 from mlopt.passes.kernel.join_launches import can_join, joined
 from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 
-_MOST_TILES = 64
+_MOST_TILES = 16
+"""More make launches long, and slow to compile and to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,14 @@ def best_tiling(steps: BlockSteps, capacity: int, needs: WorkspaceNeeds) -> Tili
     best: tuple[tuple[bool, float], Tiling] | None = None
     for positions, inside in _candidates(steps, worst):
         members = [op for op in (steps.ops[position] for position in positions) if isinstance(op, LaunchOp)]
-        time = sum(map(needs.nanoseconds, members))
 
         def left_with(workspace: int, positions: list[int] = positions, inside: int | None = inside) -> int:
             return excess(join_steps(graph, positions, workspace, inside), capacity)
 
+        least = left_with(0)
+        if least >= now or (least > 0 and best is not None and not best[0][0]):
+            continue
+        time = sum(map(needs.nanoseconds, members))
         for tiling in _tilings(members, lambda w: left_with(w) == 0, needs):
             left = left_with(needs.least(tiling.launch))
             more = max(0.0, needs.nanoseconds(tiling.launch) - time)

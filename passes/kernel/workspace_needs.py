@@ -14,20 +14,26 @@ from mlopt.passes.memref.plan_workspaces import DEFAULT_ALIGNMENT, workspace_nee
 
 
 class WorkspaceNeeds:
-    """The workspaces that `plan-workspaces` will find out that kernels need; equal kernels are looked at once."""
+    """The workspaces that `plan-workspaces` will find out that kernels need.
+
+    Equal kernels are lowered once. What a kernel does must not change after it was asked for.
+    """
 
     def __init__(self, target: Target | None):
         self.alignment = DEFAULT_ALIGNMENT if target is None else target.alignment
         self._target = target
         self._known: dict[Key, ScratchNeed] = {}
+        self._of: dict[SymbolicKernel, ScratchNeed] = {}
 
     def need(self, kernel: SymbolicKernel) -> ScratchNeed:
         """The least and the best workspace of a kernel, and its time in them."""
-        key = structural_key(kernel)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._lower(kernel)
-        return known
+        found = self._of.get(kernel)
+        if found is None:
+            key = structural_key(kernel)
+            if key not in self._known:
+                self._known[key] = self._lower(kernel)
+            found = self._of[kernel] = self._known[key]
+        return found
 
     def least(self, kernel: SymbolicKernel) -> int:
         """The bytes that a kernel needs at least."""
