@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -45,6 +46,13 @@ class Pass(ModulePass):
     def declared_tolerance(self) -> float | None:
         """`validation_tolerance`; passes whose options decide it say so here."""
         return self.validation_tolerance
+
+    def validation_inputs(self, op: Operation) -> Sequence[Mapping[str, np.ndarray]] | None:
+        """Inputs of `@main`, by name, that alone the pass is judged by if it promises nothing for others.
+
+        None, as nearly always: it is judged by any. `op` is what it is about to run on.
+        """
+        return None
 
     @abstractmethod
     def run(self, ctx: CompilerContext, op: Operation) -> bool:

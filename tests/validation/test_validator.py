@@ -22,6 +22,7 @@ from mlopt.ir import make_context, parse_module
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.rewriting import rewrite_greedily
 from mlopt.options import CompileOptions
+from mlopt.passes.common.dce import DCEPass
 from mlopt.passes.graph.stabilize_softmax import StabilizeSoftmaxPass
 from mlopt.passes.registry import PASSES
 from mlopt.passmanager import Pass, PassManager, Pipeline
@@ -78,6 +79,56 @@ def test_a_pass_declares_its_own_tolerance(tmp_path: Path) -> None:
     assert not validator.rejections
     (checked,) = validator.validated
     assert 1e-4 < checked.largest_error < 2**-9
+
+
+@dataclass(frozen=True)
+class SmallNumbersPass(Pass):
+    """A pass that promises the same answer for small numbers only: it leaves out a clip to at most 1."""
+
+    name = "small-numbers"
+    largest: float = 1.0
+
+    def validation_inputs(self, op: Operation) -> list[dict[str, np.ndarray]]:
+        return [{"x": np.full(4, self.largest / n, np.float32)} for n in (1, 2)]
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        for inner in list(op.walk()):
+            if isinstance(inner, graph.MinOp):
+                inner.results[0].replace_all_uses_with(inner.operands[0])
+                return True
+        return False
+
+
+CLIPPED = """
+    func.func @main(%x: tensor<4xf32> {mlopt.name = "x"}) -> (tensor<4xf32> {mlopt.name = "y"}) {
+      %one = graph.constant dense<1.0> : tensor<f32>
+      %0 = graph.min %x, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+      %1 = graph.sub %0, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      func.return %1 : tensor<4xf32>
+    }"""
+
+
+def test_a_pass_is_judged_by_its_own_inputs_if_it_has_some(tmp_path: Path) -> None:
+    """Of the seeded numbers some are above 1, and of those given all."""
+    given = {"x": np.full(4, 9, np.float32)}
+    validator = validator_of(CLIPPED, SmallNumbersPass(), tmp_path, inputs=given)
+    assert [each.largest_error for each in validator.validated] == [0.0]
+    (rejection,) = validator_of(CLIPPED, SmallNumbersPass(2.0), tmp_path).rejections
+    assert "(on its own inputs)" in rejection.diagnostic.message
+
+
+def test_what_follows_such_a_pass_is_compared_with_its_result(tmp_path: Path) -> None:
+    ctx = make_context(allow_unregistered=True)
+    attach_engine(ctx)
+    validator = Validator(
+        ctx, ValidationOptions(inputs={"x": np.full(4, 9, np.float32)}, reproducers=tmp_path)
+    )
+    dead = "%dead = graph.relu %x : tensor<4xf32>\n      %one ="
+    module = parse_module(CLIPPED.replace("%one =", dead), ctx, "model.mlir")
+    passes = (DCEPass(), SmallNumbersPass(), DCEPass())
+    PassManager(ctx, Pipeline("builtin.module", passes), instrumentations=[validator]).run(module)
+    assert not validator.rejections
+    assert [each.pass_name for each in validator.validated] == ["dce", "small-numbers", "dce"]
 
 
 def test_the_tolerance_that_is_given_counts(tmp_path: Path) -> None:

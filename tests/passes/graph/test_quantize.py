@@ -14,6 +14,7 @@ import mlopt
 from mlopt.cli.main import main
 from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.passes.graph.calibration import Histogram, Range
+from mlopt.passes.graph.fuse_quantized import STEPS_ALLOWED
 from mlopt.passes.graph.quantize import QuantizePass
 from tests.frontend.onnx_models import model_of, value_info
 from tests.onnx_oracle import run_model
@@ -49,6 +50,37 @@ def assert_same_best(found: np.ndarray, want: np.ndarray, tolerance: float) -> N
     second, first = np.moveaxis(np.sort(want, axis=-1)[..., -2:], -1, 0)
     certain = first - second > 2 * tolerance * np.max(np.abs(want))
     np.testing.assert_array_equal(np.argmax(found, -1)[certain], np.argmax(want, -1)[certain])
+
+
+@pytest.mark.parametrize("name", SMALL_MODELS)
+def test_validation_judges_by_the_calibration(name: str) -> None:
+    """Within what the passes declare; numbers that no sample had, as seeds are, don't count for `quantize`."""
+    inputs, _ = arrays_of(name)
+    options = mlopt.CompileOptions(
+        pipeline_text=f"{quantize_step(MODELS / f'{name}.npz')},fuse-quantized,O2", validate=True
+    )
+    report = mlopt.compile(MODELS / f"{name}.onnx", inputs=inputs, options=options).report()["validation"]
+    assert report["rejected"] == []
+    errors = {each["pass"]: each["largest_error"] for each in report["validated"]}
+    assert 1e-3 < errors["quantize"] < SMALL_MODELS[name]
+    assert errors["fuse-quantized"] < STEPS_ALLOWED / 127
+
+
+def test_validation_undoes_what_is_far_from_the_samples(tmp_path: Path) -> None:
+    """One number of 1e6 among numbers around 1 leaves no step for those: the ratio is far below 20 dB."""
+    x = RNG.standard_normal((8, 16)).astype(np.float32)
+    w = RNG.standard_normal((16, 4)).astype(np.float32)
+    x[:, 0], w[0] = 1e6, 0
+    np.savez(tmp_path / "samples.npz", x=x)
+    model = model_of(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], [value_info("x", x)], ["y"], {"w": w}
+    )
+    text = f"quantize{{calibration={tmp_path / 'samples.npz'} min-sqnr=-100}},O2"
+    options = mlopt.CompileOptions(pipeline_text=text, validate=True, reproducers=tmp_path / "reproducers")
+    compiled_model = mlopt.compile(model, options=options)
+    (rejected,) = compiled_model.report()["validation"]["rejected"]
+    assert rejected["pass"] == "quantize" and rejected["error"] > 0.1
+    np.testing.assert_allclose(compiled_model.run({"x": x})["y"], x @ w, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", SMALL_MODELS)
