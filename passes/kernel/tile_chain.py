@@ -58,7 +58,7 @@ def best_tiling(steps: BlockSteps, capacity: int, needs: WorkspaceNeeds) -> Tili
     worst = max(range(len(live)), key=live.__getitem__)
     now = excess(graph, capacity)
     best: tuple[tuple[bool, float], Tiling] | None = None
-    for positions, inside in _candidates(steps, worst):
+    for positions, inside in candidates(steps, worst):
         members = [op for op in (steps.ops[position] for position in positions) if isinstance(op, LaunchOp)]
 
         def left_with(workspace: int, positions: list[int] = positions, inside: int | None = inside) -> int:
@@ -81,7 +81,7 @@ def best_tiling(steps: BlockSteps, capacity: int, needs: WorkspaceNeeds) -> Tili
     return None if best is None else best[1]
 
 
-def _candidates(steps: BlockSteps, worst: int) -> Iterator[tuple[list[int], int | None]]:
+def candidates(steps: BlockSteps, worst: int) -> Iterator[tuple[list[int], int | None]]:
     """Positions of launches to join, and the value that will be inside of them."""
     graph = steps.graph
     if isinstance(steps.ops[worst], LaunchOp):
