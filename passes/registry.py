@@ -40,6 +40,7 @@ PASSES: dict[str, str] = {
     "reuse-in-place": "mlopt.passes.kernel.reuse_in_place:ReuseInPlacePass",
     "fit-memory": "mlopt.passes.kernel.fit_memory:FitMemoryPass",
     "convert-kernel-to-memref": "mlopt.passes.convert_kernel_to_memref:ConvertKernelToMemrefPass",
+    "elide-copies": "mlopt.passes.memref.elide_copies:ElideCopiesPass",
     "plan-workspaces": "mlopt.passes.memref.plan_workspaces:PlanWorkspacesPass",
     "assign-buffers": "mlopt.passes.memref.assign_buffers:AssignBuffersPass",
 }

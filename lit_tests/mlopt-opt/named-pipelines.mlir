@@ -26,10 +26,12 @@
 // KERNEL-NEXT:   cse,
 // KERNEL-NEXT:   dce,
 // KERNEL-NEXT:   convert-kernel-to-memref,
+// KERNEL-NEXT:   elide-copies,
 // KERNEL-NEXT:   plan-workspaces{growth={{[0-9]+}}},
 // KERNEL-NEXT:   assign-buffers{
-// MEMREF:      Pass Manager with 2 passes:
+// MEMREF:      Pass Manager with 3 passes:
 // MEMREF-NEXT: builtin.module(
+// MEMREF-NEXT:   elide-copies,
 // MEMREF-NEXT:   plan-workspaces{growth={{[0-9]+}}},
 
 // Expanded in place, with the values of options.
