@@ -22,6 +22,7 @@ from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Padded, Ref, Sele
 from mlopt.interpreter.plan import CheckIndices, Memory, PlanBuilder, Repeats
 from mlopt.interpreter.primitives import NodeBuilder
 from mlopt.interpreter.registers import Out, Registers, assign
+from mlopt.interpreter.row_blocks import FUNCTIONS, copies, emit_by_rows, written_out
 from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import Region, View, merged_strides, row_major
 
@@ -262,9 +263,31 @@ class Kernel:
             tile = self.choose_tile(scratch.fits)
             registers = self.registers(tile)
             base = self.take_base(scratch, registers)
+            blocks = self._write_rows_out(builder, scratch, registers, tile)
             for lows, shape in self.tiles(tile, box):
                 for point in self.points():
-                    self.emit_outs(builder, registers, base, (*point, *lows[len(point) :]), shape)
+                    self.emit_outs(builder, registers, base, (*point, *lows[len(point) :]), shape, blocks)
+
+    def _write_rows_out(
+        self, builder: PlanBuilder, scratch: Scratch, registers: Registers, tile: tuple[int, ...]
+    ) -> dict[Leaf, View]:
+        """Copies of the operands that are the same in every row of a tile, where they pay."""
+        blocks: dict[Leaf, View] = {}
+        if not tile or not self.outs or tile[-1] != self.extents[-1]:
+            return blocks
+        width, rows = tile[-1], math.prod(tile[:-1])
+        if copies(rows, width) == 1:
+            return blocks
+        start = (0,) * len(tile)
+        trial = _Emitter(self, builder, registers, (Region("temporaries", 0), 0), start, tile, {})
+        for node in self.order:
+            leaf = trial.row_of(node) if isinstance(node, Compute) else None
+            if leaf is not None and leaf not in blocks:
+                row = leaf.view.box(start, trial.shape_of(leaf)).reshaped((width,))
+                block = written_out(builder, scratch, row, copies(rows, width))
+                if block is not None:
+                    blocks[leaf] = block
+        return blocks
 
     def emit_box(
         self,
@@ -273,12 +296,14 @@ class Kernel:
         base: tuple[Region, int] | None,
         lows: tuple[int, ...],
         shape: tuple[int, ...],
+        blocks: Mapping[Leaf, View] | None = None,
     ) -> list[View]:
         """One tile at one point of the sequential axes. `base` is where the temporaries are.
 
+        `blocks` are copies of operands that are the same in every row.
         Returns where the values are, for a kernel without outputs: views of the tile's shape on all axes.
         """
-        return _Emitter(self, builder, registers, base, lows, shape).run()
+        return _Emitter(self, builder, registers, base, lows, shape, blocks or {}).run()
 
     def emit_outs(
         self,
@@ -287,9 +312,10 @@ class Kernel:
         base: tuple[Region, int] | None,
         lows: tuple[int, ...],
         shape: tuple[int, ...],
+        blocks: Mapping[Leaf, View] | None = None,
     ) -> None:
         """What `emit_box` does, of a kernel with outputs; boxes of one kind are measured once."""
-        steps = partial(self.emit_box, builder, registers, base, lows, shape)
+        steps = partial(self.emit_box, builder, registers, base, lows, shape, blocks)
         self._repeats.emit((id(registers), *self.kind_of(lows, shape)), steps)
 
     def kind_of(self, lows: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Hashable, ...]:
@@ -317,7 +343,9 @@ class _Emitter:
         base: tuple[Region, int] | None,
         lows: tuple[int, ...],
         shape: tuple[int, ...],
+        blocks: Mapping[Leaf, View],
     ):
+        self._blocks = blocks
         self._kernel = kernel
         self._builder = builder
         self._registers = registers
@@ -357,11 +385,11 @@ class _Emitter:
             return self._out(place.position, node.dtype)
         assert self._base is not None
         region, offset = self._base
-        shape = self._shape_of(node)
+        shape = self.shape_of(node)
         strides = row_major(shape, node.dtype.itemsize)
         return View(region, offset + place, shape, strides, node.dtype)
 
-    def _shape_of(self, node: Node) -> tuple[int, ...]:
+    def shape_of(self, node: Node) -> tuple[int, ...]:
         return tuple(e if a in node.dims else 1 for a, e in enumerate(self._shape))
 
     def _squeeze(self, view: View) -> View:
@@ -371,7 +399,7 @@ class _Emitter:
     def _full(self, node: Node) -> View:
         """Where a node's elements stand, with all axes; constants have none."""
         if isinstance(node, Leaf):
-            return node.view.box(self._lows, self._shape_of(node)) if node.view.ndim else node.view
+            return node.view.box(self._lows, self.shape_of(node)) if node.view.ndim else node.view
         return self._place(node)
 
     def _value(self, ref: Node | Ref) -> View:
@@ -385,7 +413,14 @@ class _Emitter:
         match node:
             case Compute():
                 args = [self._value(ref) for ref in node.args]
-                if node.function in (np.maximum, np.minimum):
+                row = self.row_of(node)
+                block = None if row is None else self._blocks.get(row)
+                if block is not None:
+                    others = [
+                        None if ref.node is row else arg for ref, arg in zip(node.args, args, strict=True)
+                    ]
+                    emit_by_rows(self._builder, node.function, others, block, target)
+                elif node.function in (np.maximum, np.minimum):
                     call(node.function, *args, out=target)
                 else:
                     call(node.function, *args, target)
@@ -404,6 +439,26 @@ class _Emitter:
                 emit_padded(self._builder, place, source, bounds, self._value(node.pad), self._shape)
             case _:
                 raise AssertionError(f"no steps for {type(node).__name__}")
+
+    def row_of(self, node: Compute) -> Leaf | None:
+        """The operand that is the same in every row of this tile, if all else is contiguous or the same everywhere."""
+        last = len(self._shape) - 1
+        place = self._place(node)
+        if node.function not in FUNCTIONS or place.shape != self._shape or not place.is_contiguous:
+            return None
+        found: Leaf | None = None
+        for ref in node.args:
+            operand, view = ref.node, self._full(ref.node)
+            if not ref.dtype == operand.dtype == node.dtype:
+                return None
+            if view.ndim == 0 or (view.shape == self._shape and view.is_contiguous):
+                continue
+            if not isinstance(operand, Leaf) or operand.dims != frozenset((last,)) or found not in (None, operand):
+                return None
+            if view.strides[last] != view.itemsize:
+                return None
+            found = operand
+        return found
 
     def _emit_take(self, node: Take, place: View) -> None:
         for check in node.checks:

@@ -62,7 +62,7 @@ class RunViews:
 class SlotCall:
     """A call some of whose arguments are recipes."""
 
-    __slots__ = ("_function", "_moving", "_names", "_values")
+    __slots__ = ("_moving", "_names", "_values", "function")
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SlotCall:
         kwargs: Mapping[str, object],
         run_views: RunViews,
     ):
-        self._function = function
+        self.function = function
         self._names = tuple(kwargs)
         self._values = [*args, *kwargs.values()]
         recipes = [(i, value) for i, value in enumerate(self._values) if isinstance(value, Recipe)]
@@ -85,6 +85,6 @@ class SlotCall:
                 values[position] = recipe.array()
         if self._names:
             split = len(values) - len(self._names)
-            self._function(*values[:split], **dict(zip(self._names, values[split:], strict=True)))
+            self.function(*values[:split], **dict(zip(self._names, values[split:], strict=True)))
         else:
-            self._function(*values)
+            self.function(*values)
