@@ -169,7 +169,7 @@ class Builder:
                 value.dtype in dtypes
                 and (dynamic or not value.dynamic)
                 and (low <= value.rank <= high if shape is None else value.shape == tuple(shape))
-                and (shape is not None or min(value.shape, default=least) >= least)
+                and (shape is not None or all(size >= least for a in value.arrays for size in a.shape))
                 and (constant is None or (value.kind == "constant") == constant)
                 and math.prod(value.shape) <= MAX_ELEMENTS
                 and (special or value.finite)

@@ -58,7 +58,12 @@ def load(path: Path) -> tuple[Program, Route]:
     about = json.loads(str(stored.pop("route")))
     types = about.pop("types")
     route = Route(
-        tuple(about["graph"]), tuple(about["kernel"]), about["memory"], about["export"], about["poison"]
+        tuple(about["graph"]),
+        tuple(about["kernel"]),
+        about["memory"],
+        about["export"],
+        about["poison"],
+        tuple(about.get("memref", ())),
     )
     arrays: dict[tuple[str, int], dict[str, np.ndarray]] = {}
     for key, array in stored.items():

@@ -50,6 +50,11 @@ KERNEL_PASSES = tuple(
     for name, place in PASSES.items()
     if place.startswith(("mlopt.passes.kernel.", "mlopt.passes.common."))
 )
+MEMREF_PASSES = tuple(
+    name
+    for name, place in PASSES.items()
+    if place.startswith("mlopt.passes.memref.") and name not in ("plan-workspaces", "assign-buffers")
+)
 """Taken from the registry, so that a new pass is tried as soon as it is there."""
 
 MEMORY = tuple(MEMORY_STRATEGIES)
@@ -69,10 +74,16 @@ class Route:
     memory: str = "aggressive"
     export: bool = False
     poison: bool = True
+    memref: tuple[str, ...] = ()
+
+    @property
+    def at_memref(self) -> tuple[str, ...]:
+        """The passes from the kernel level on, those that plan the memory included."""
+        planning = ("plan-workspaces", f"assign-buffers{{strategy={self.memory}}}")
+        return ("convert-kernel-to-memref", *self.memref, *planning)
 
     def __str__(self) -> str:
-        passes = [*self.graph, "convert-graph-to-kernel", *self.kernel, "convert-kernel-to-memref"]
-        return ",".join([*passes, "plan-workspaces", f"assign-buffers{{strategy={self.memory}}}"])
+        return ",".join([*self.graph, "convert-graph-to-kernel", *self.kernel, *self.at_memref])
 
 
 def standard_routes() -> dict[str, Route]:
@@ -82,9 +93,11 @@ def standard_routes() -> dict[str, Route]:
         options = at_optimisation_level(name, PipelineOptions())
         passes = {level: phase_passes(level, options) for level in LEVELS}
         memory = "none" if name == "O0" else "aggressive"
-        routes[name] = Route(passes["graph"], passes["kernel"], memory, export=True)
+        memref = tuple(each for each in passes["memref"] if each in MEMREF_PASSES)
+        routes[name] = Route(passes["graph"], passes["kernel"], memory, export=True, memref=memref)
     routes |= {f"graph.{name}": Route((name,), (), "conservative", export=True) for name in GRAPH_PASSES}
     routes |= {f"kernel.{name}": Route((), (name,)) for name in KERNEL_PASSES}
+    routes |= {f"memref.{name}": Route((), (), memref=(name,)) for name in MEMREF_PASSES}
     return routes
 
 
@@ -173,9 +186,7 @@ def _stages(ctx: CompilerContext, module: ModuleOp, route: Route) -> Iterator[tu
     if route.kernel:
         yield from run_passes(*route.kernel)
         yield "kernel", at_kernel_level
-    yield from run_passes(
-        "convert-kernel-to-memref", "plan-workspaces", f"assign-buffers{{strategy={route.memory}}}"
-    )
+    yield from run_passes(*route.at_memref)
     yield "loading", None
     executable = Executable(module, ctx.weights, poison=route.poison)
     for _ in range(2):  # what the last run left behind must not matter

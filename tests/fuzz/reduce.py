@@ -47,7 +47,7 @@ def _candidates(program: Program, route: Route) -> Iterator[tuple[Program, Route
     for step in reversed(program.steps):
         if len(program.steps) > 1:
             yield from ((smaller, route) for smaller in _cut(program, step))
-    for level in ("graph", "kernel"):
+    for level in ("graph", "kernel", "memref"):
         passes = getattr(route, level)
         for index in range(len(passes)):
             yield program, replace(route, **{level: (*passes[:index], *passes[index + 1 :])})

@@ -12,6 +12,7 @@ from tests.fuzz.levels import (
     GRAPH_PASSES,
     KERNEL_PASSES,
     MEMORY,
+    MEMREF_PASSES,
     Failure,
     Refused,
     Route,
@@ -64,6 +65,7 @@ def random_route(rng: Random) -> Route:
         rng.choice(MEMORY),
         rng.random() < 0.3,
         poison,
+        tuple(name for name in MEMREF_PASSES if rng.random() < 0.5),
     )
 
 

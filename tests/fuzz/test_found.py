@@ -10,7 +10,7 @@ import pytest
 
 from tests.frontend.all_levels import model_from
 from tests.fuzz.corpus import program_of
-from tests.fuzz.levels import check, standard_routes
+from tests.fuzz.levels import Refused, check, standard_routes
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 ROW = np.array([1, 10, 100], np.float32)
@@ -45,3 +45,20 @@ def test_every_route(name: str) -> None:
     program = program_of(model_from(text), [inputs], [want])
     for route in standard_routes().values():
         assert check(program, route) is None, route
+
+
+def test_broadcast_that_data_decide() -> None:
+    """Rows where a mask is true, and two more: a run in which one row meets three ends, which is no failure."""
+    text = """g (bool[1] m, float[1] x) => (float[n] y) <int64[1] first = {0}, int64[2] pads = {2, 0}> {
+      found = NonZero(m)
+      places = Squeeze(found, first)
+      rows = Gather<axis=0>(x, places)
+      more = Pad(rows, pads)
+      y = Mean(x, more, rows)
+    }"""
+    inputs = {"m": np.array([True]), "x": np.array([3], np.float32)}
+    program = program_of(model_from(text), [inputs], [{"y": np.array([2, 2, 3], np.float32)}])
+    for step in program.steps:
+        step.node.name = step.node.op_type
+    with pytest.raises(Refused, match="expected equal sizes, found 3 and 1"):
+        check(program, standard_routes()["O0"])
