@@ -453,7 +453,11 @@ class _Emitter:
                 return None
             if view.ndim == 0 or (view.shape == self._shape and view.is_contiguous):
                 continue
-            if not isinstance(operand, Leaf) or operand.dims != frozenset((last,)) or found not in (None, operand):
+            if (
+                not isinstance(operand, Leaf)
+                or operand.dims != frozenset((last,))
+                or found not in (None, operand)
+            ):
                 return None
             if view.strides[last] != view.itemsize:
                 return None

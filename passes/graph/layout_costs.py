@@ -67,15 +67,15 @@ _NUMPY = CostModel(
     # Windows: work in products or elements covered; the size is the width of the result, of dense ones the channels
     # of the input. Others: work in elements of the result; the size is the number of channels.
     {
-        "pointwise convolution": (Rate(None, 0.030, 0.033),),
+        "pointwise convolution": (Rate(None, 0.030, 0.031),),
         "dense convolution": (Rate(15, 0.10, 0.125), Rate(None, 0.050, 0.043)),
-        "depthwise convolution": (Rate(14, 2.2, 1.7), Rate(28, 1.3, 1.3), Rate(None, 1.8, 2.2)),
+        "depthwise convolution": (Rate(14, 2.2, 1.6), Rate(28, 1.3, 1.3), Rate(None, 1.8, 2.2)),
         "grouped convolution": (Rate(None, 0.35, 0.50),),
         "max pool": (Rate(14, 1.0, 0.75), Rate(None, 1.0, 1.5)),
         "average pool": (Rate(14, 1.5, 0.8), Rate(None, 1.1, 0.85)),
         "resize": (Rate(None, 0.72, 0.55),),
         "elementwise": (Rate(None, 0.0, 0.0),),
-        "elementwise per channel": (Rate(128, 1.0, 1.5), Rate(None, 1.1, 1.1)),
+        "elementwise per channel": (Rate(None, 0.25, 0.25),),
         "reduction": (Rate(None, 0.40, 0.60),),
         "softmax": (Rate(128, 1.6, 3.6), Rate(None, 2.4, 3.1)),
         "movement": (Rate(None, 0.45, 0.60),),
