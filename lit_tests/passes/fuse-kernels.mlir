@@ -116,3 +116,38 @@ func.func @loops(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
   }
   func.return %y : tensor<4xf32>
 }
+
+// Rows that are copied for one product each are loaded by the product itself: no copy of them is made.
+// CHECK-LABEL: func.func @selected_matrices
+// CHECK: kernel.launch @gather_matmul ins(%w, %i, %x : tensor<4x3x5xf32>, tensor<7xi64>, tensor<7x5x1xf32>)
+// CHECK: kernel.reduce bounds [b0 = 7, m = 3, n = 1, k = 5] ins(%{{.*}}[b0], %{{.*}}[b0, k, n] : tensor<7xi64>, tensor<7x5x1xf32>) outs(%{{.*}}[b0, m, n] : tensor<7x3x1xf32>) {
+// CHECK: %[[e:.*]] = tensor.extract %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : tensor<4x3x5xf32>
+// CHECK-NEXT: %[[p:.*]] = arith.mulf %[[e]], %{{.*}} : f32
+// CHECK-NEXT: arith.addf %{{.*}}, %[[p]] : f32
+// CHECK-NOT: kernel.launch
+func.func @selected_matrices(%w: tensor<4x3x5xf32>, %i: tensor<7xi64>, %x: tensor<7x5x1xf32>) -> tensor<7x3x1xf32> {
+  %s = graph.gather %w, %i axis = 0 : (tensor<4x3x5xf32>, tensor<7xi64>) -> tensor<7x3x5xf32>
+  %y = graph.matmul %s, %x : (tensor<7x3x5xf32>, tensor<7x5x1xf32>) -> tensor<7x3x1xf32>
+  func.return %y : tensor<7x3x1xf32>
+}
+
+// Two columns would load every element twice.
+// CHECK-LABEL: func.func @selected_for_two_columns
+// CHECK: kernel.launch @gather
+// CHECK: kernel.launch @matmul
+// CHECK: kernel.contract
+func.func @selected_for_two_columns(%w: tensor<4x3x5xf32>, %i: tensor<7xi64>, %x: tensor<7x5x2xf32>) -> tensor<7x3x2xf32> {
+  %s = graph.gather %w, %i axis = 0 : (tensor<4x3x5xf32>, tensor<7xi64>) -> tensor<7x3x5xf32>
+  %y = graph.matmul %s, %x : (tensor<7x3x5xf32>, tensor<7x5x2xf32>) -> tensor<7x3x2xf32>
+  func.return %y : tensor<7x3x2xf32>
+}
+
+// Elements that do not lie in rows are copied first: a product would not find them side by side.
+// CHECK-LABEL: func.func @selected_columns
+// CHECK: kernel.launch @gather
+// CHECK: kernel.launch @matmul
+func.func @selected_columns(%w: tensor<3x4xf32>, %i: tensor<7xi64>, %x: tensor<7x1xf32>) -> tensor<3x1xf32> {
+  %s = graph.gather %w, %i axis = 1 : (tensor<3x4xf32>, tensor<7xi64>) -> tensor<3x7xf32>
+  %y = graph.matmul %s, %x : (tensor<3x7xf32>, tensor<7x1xf32>) -> tensor<3x1xf32>
+  func.return %y : tensor<3x1xf32>
+}

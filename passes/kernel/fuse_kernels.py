@@ -7,7 +7,8 @@ changes:
    for all of them.
 2. A launch is merged into the only user of its result:
    - into maps (bias, residual, activation, cast, transpose), if these read the result element by element, each once;
-   - maps into what reads them, but not into a contraction, which would repeat them for every product;
+   - maps into what reads them, but not into a contraction, which would repeat them for every product, unless they
+     copy rows from computed positions, and each element is in one product;
    - reductions of rows into reductions of the same rows.
 3. A map of tensors of one shape and scalars (scale, activation, residual), or a transpose of axes that are reshaped
    together, moves above the reshape that it reads, where rule 2 applies to it.
@@ -50,6 +51,7 @@ from mlopt.passes.kernel.fusion_groups import (
 from mlopt.passes.kernel.hoist_maps import find_hoist, fold_reshapes, hoist
 from mlopt.passes.kernel.launches import Kind, blocks_with_launches, kind_of
 from mlopt.passes.kernel.merge_launches import absorb_into_users, merge_into
+from mlopt.passes.kernel.selections import inline_selections
 from mlopt.passes.kernel.simplify_launch import simplify_launch
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import KERNEL_LEVEL
@@ -185,6 +187,7 @@ class _BlockFusion:
         self._remark("passed", f"fused {describe(producer)} with {describe(consumer)}", consumer.location)
         self._count(merge.rule.value)
         merge_into(producer, consumer)
+        inline_selections(consumer)
         simplify_launch(consumer)
         self.names[consumer] = self.names.pop(producer) + self.names[consumer]
         consumer.properties["kernel_name"] = StringAttr(joined_name(self.names[consumer]))

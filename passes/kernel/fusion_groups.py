@@ -36,6 +36,7 @@ from mlopt.passes.kernel.launches import (
     shape_of,
     structured_reads,
 )
+from mlopt.passes.kernel.selections import as_selection, uses_once
 
 
 class Rule(Enum):
@@ -121,7 +122,7 @@ def judge(producer: LaunchOp, consumer: LaunchOp, max_ops: int) -> Merge | NearM
     """
     kinds = kind_of(producer), kind_of(consumer)
     readers = _readers(producer, consumer)
-    rule = None if readers is None else _rule(*kinds, readers)
+    rule = None if readers is None else _rule(*kinds, readers) or _selection_rule(producer, readers)
     if readers is None or rule is None:
         return None
     obstacle = (
@@ -161,7 +162,7 @@ def _rule(producer: Kind, consumer: Kind, readers: Sequence[tuple[StructuredOp, 
     """The rule that the kinds of two launches ask for, if any.
 
     A launch has at most one contraction, and no reduction beside it; a contraction never evaluates a map itself,
-    which would be repeated for every product.
+    which would be repeated for every product (but see `_selection_rule`).
     """
     if Kind.OPAQUE in (producer, consumer) or any(isinstance(op, ContractOp) for op, _ in readers):
         return None
@@ -178,6 +179,14 @@ def _rule(producer: Kind, consumer: Kind, readers: Sequence[tuple[StructuredOp, 
             return Rule.EPILOGUE
         case _:
             return None
+
+
+def _selection_rule(producer: LaunchOp, readers: Sequence[tuple[StructuredOp, int]]) -> Rule | None:
+    """The rule for rows that are copied for a contraction: it may load them itself, if it uses each element once."""
+    if as_selection(producer) is None or len(readers) != 1:
+        return None
+    ((reader, index),) = readers
+    return Rule.PROLOGUE if isinstance(reader, ContractOp) and uses_once(reader, index) else None
 
 
 def _use_obstacle(producer: LaunchOp, consumer: LaunchOp) -> str | None:

@@ -146,7 +146,7 @@ def inline_producer(reader: StructuredOp, index: int) -> bool:
         and _can_inline(producer, reader)
         and _is_read_in_order(producer, reader, index)
     ):
-        return _inline_map(producer, reader, index)
+        return inline_map(producer, reader, index)
     return False
 
 
@@ -193,7 +193,11 @@ def _innermost(access: Access, extents: tuple[int, ...]) -> int | None:
     return None
 
 
-def _inline_map(producer: MapOp, reader: MapOp | ReduceOp, index: int) -> bool:
+def inline_map(producer: MapOp, reader: MapOp | ReduceOp, index: int) -> bool:
+    """Let `reader` evaluate a map of one result, which it alone reads, at position `index` of its `ins`.
+
+    Returns whether that could be done: the map must write all of its result.
+    """
     written = producer.out_accesses[0]
     point = written.inverse()
     if point is None or not written.covers(shape_of(producer.res[0]), producer.extents):

@@ -202,6 +202,24 @@ PROGRAMS = {
 }
 
 
+SELECTED = """
+func.func @main(%w: tensor<4x3x5xf32>, %i: tensor<7xi64>, %x: tensor<7x5x1xf32>) -> (tensor<7x3x1xf32>) {
+  %s = graph.gather %w, %i axis = 0 : (tensor<4x3x5xf32>, tensor<7xi64>) -> tensor<7x3x5xf32>
+  %y = graph.matmul %s, %x : (tensor<7x3x5xf32>, tensor<7x5x1xf32>) -> tensor<7x3x1xf32>
+  func.return %y : tensor<7x3x1xf32>
+}"""
+"""Matrices at computed positions, each for one vector."""
+
+
+def test_selected_matrices_are_loaded_where_they_are_multiplied() -> None:
+    """Small integers, so that no sum is rounded; the right values are numpy's. -1 is the last matrix."""
+    w, x = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in ((4, 3, 5), (7, 5, 1)))
+    i = np.array([0, 3, 3, -1, -4, 2, 1])
+    assert run_passes(SELECTED, *FUSE).kernels == ["gather_matmul"]
+    got = check_numbers(SELECTED, {"w": w, "i": i, "x": x})
+    np.testing.assert_array_equal(got["result0"], w[i] @ x)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str) -> None:
     text, inputs, kernels = PROGRAMS[name]
