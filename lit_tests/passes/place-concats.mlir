@@ -97,7 +97,80 @@ func.func @returned(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>) {
   func.return %y, %p : tensor<6xf32>, tensor<4xf32>
 }
 
+// -----
+
+// The second half of the rows as rows of six: rows 2 and 3 of the four rows of six that all are.
+// CHECK-LABEL: @reshaped_rows
+// CHECK:         %[[R:.*]] = kernel.reshape %x : tensor<8x3xf32> to tensor<4x6xf32>
+// CHECK:         kernel.launch @exp ins(%[[R]] : tensor<4x6xf32>)
+// CHECK:           kernel.map bounds [i = 2, j = 6] ins(%{{.*}}[i + 2, j] : tensor<4x6xf32>)
+func.func @reshaped_rows(%x: tensor<8x3xf32>) -> tensor<2x6xf32> {
+  %0 = tensor.empty() : tensor<4x3xf32>
+  // expected-remark @below {{read where it lies: the part of '%x' that is reshaped}}
+  %s = kernel.launch @slice ins(%x : tensor<8x3xf32>) outs(%0 : tensor<4x3xf32>) {
+  ^bb0(%X: tensor<8x3xf32>, %O: tensor<4x3xf32>):
+    %1 = kernel.map bounds [i = 4, j = 3] ins(%X[i + 4, j] : tensor<8x3xf32>) outs(%O[i, j] : tensor<4x3xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    kernel.yield %1 : tensor<4x3xf32>
+  } -> tensor<4x3xf32>
+  %r = kernel.reshape %s : tensor<4x3xf32> to tensor<2x6xf32>
+  %2 = tensor.empty() : tensor<2x6xf32>
+  %y = kernel.launch @exp ins(%r : tensor<2x6xf32>) outs(%2 : tensor<2x6xf32>) {
+  ^bb0(%X: tensor<2x6xf32>, %O: tensor<2x6xf32>):
+    %3 = kernel.map bounds [i = 2, j = 6] ins(%X[i, j] : tensor<2x6xf32>) outs(%O[i, j] : tensor<2x6xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      %4 = math.exp %e : f32
+      kernel.yield %4 : f32
+    }
+    kernel.yield %3 : tensor<2x6xf32>
+  } -> tensor<2x6xf32>
+  func.return %y : tensor<2x6xf32>
+}
+
+// -----
+
+// Rows 1 to 4 begin in the middle of a row of six.
+// CHECK-LABEL: @no_whole_steps
+// CHECK:         kernel.launch @slice
+func.func @no_whole_steps(%x: tensor<8x3xf32>) -> tensor<2x6xf32> {
+  %0 = tensor.empty() : tensor<4x3xf32>
+  %s = kernel.launch @slice ins(%x : tensor<8x3xf32>) outs(%0 : tensor<4x3xf32>) {
+  ^bb0(%X: tensor<8x3xf32>, %O: tensor<4x3xf32>):
+    %1 = kernel.map bounds [i = 4, j = 3] ins(%X[i + 1, j] : tensor<8x3xf32>) outs(%O[i, j] : tensor<4x3xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    kernel.yield %1 : tensor<4x3xf32>
+  } -> tensor<4x3xf32>
+  %r = kernel.reshape %s : tensor<4x3xf32> to tensor<2x6xf32>
+  func.return %r : tensor<2x6xf32>
+}
+
+// -----
+
+// A function result takes no index map.
+// CHECK-LABEL: @reshaped_result
+// CHECK:         kernel.launch @slice
+func.func @reshaped_result(%x: tensor<8x3xf32>) -> tensor<2x6xf32> {
+  %0 = tensor.empty() : tensor<4x3xf32>
+  // expected-remark @below {{not read where it lies: the part of '%x' that is reshaped: what reads it takes no index maps}}
+  %s = kernel.launch @slice ins(%x : tensor<8x3xf32>) outs(%0 : tensor<4x3xf32>) {
+  ^bb0(%X: tensor<8x3xf32>, %O: tensor<4x3xf32>):
+    %1 = kernel.map bounds [i = 4, j = 3] ins(%X[i + 4, j] : tensor<8x3xf32>) outs(%O[i, j] : tensor<4x3xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    kernel.yield %1 : tensor<4x3xf32>
+  } -> tensor<4x3xf32>
+  %r = kernel.reshape %s : tensor<4x3xf32> to tensor<2x6xf32>
+  func.return %r : tensor<2x6xf32>
+}
+
 // CHECK: (S) 1 near-misses
 // CHECK: (S) 1 parts-placed
 // CHECK: (S) 1 pads-placed
+// CHECK: (S) 1 near-misses
+// CHECK: (S) 1 parts-read
 // CHECK: (S) 1 near-misses

@@ -69,6 +69,33 @@ class LiveBytes:
         ]
         return max(after) - max(before)
 
+    def grows_by_reading(self, source: SSAValue, part: SSAValue) -> int:
+        """By how many bytes the peak over the steps concerned would grow if `source` were read instead of `part`."""
+        left = self.span(part)
+        own = self._span_of(source)
+        before = self._profile[left.first : left.last + 1]
+        after = [
+            live - left.bytes + (own.bytes if step > own.last else 0)
+            for step, live in enumerate(before, left.first)
+        ]
+        return max(after) - max(before)
+
+    def read_instead(self, source: SSAValue, part: SSAValue, view: SSAValue) -> None:
+        """Record that `source`, seen as `view`, is read instead of `part`, which is gone."""
+        left = self.span(part)
+        own = self._span_of(source)
+        for step in range(left.first, left.last + 1):
+            self._profile[step] += (own.bytes if step > own.last else 0) - left.bytes
+        own.last = max(own.last, left.last)
+        left.bytes = 0
+        self.liveness.unite(source, view)
+        self._spans[self.liveness.alias_class(source)] = own
+
+    def _span_of(self, value: SSAValue) -> Span:
+        """The memory of any tensor; what lives elsewhere takes none."""
+        last = len(self._profile) - 1
+        return self._spans.get(self.liveness.alias_class(value)) or Span(0, last, 0)
+
     def put(self, part: SSAValue, whole: SSAValue, written: SSAValue) -> None:
         """Record that `part` lies in `whole`, and that `written` replaces it: the whole as the part's op leaves it."""
         old = [self.span(part), self.span(whole)]

@@ -15,7 +15,11 @@ A part stays a copy
 4. that is placed already: in one of its two places it is a copy;
 5. for which more bytes would be live: the whole is there as soon as its first part is.
 
-Reports a remark for each part placed ("placed ...") and for each that was not ("not placed ...").
+Before that, what is taken out of a tensor to be reshaped is read where it lies (see `lift_reshapes`), unless something
+reads it that takes no index maps, or more bytes would be live.
+
+Reports a remark for each part placed ("placed ...") or read where it lies ("read ..."), and for each that was not ("not
+placed ...", "not read ...").
 """
 
 from __future__ import annotations
@@ -45,6 +49,7 @@ from mlopt.passes.kernel.launches import (
     set_reads,
     shape_of,
 )
+from mlopt.passes.kernel.lift_reshapes import can_be_read, find_lift, lift
 from mlopt.passes.kernel.live_bytes import LiveBytes
 from mlopt.passes.kernel.merge_launches import absorb_into_users
 from mlopt.passes.kernel.placing import (
@@ -67,7 +72,7 @@ from mlopt.passmanager.conditions import KERNEL_LEVEL
 class PlaceConcatsPass(Pass):
     """Compute the parts of concatenations, and what a pad surrounds, right in the whole tensor, where that is proved.
 
-    The conditions stand in the module's documentation.
+    And read the reshaped parts of a tensor where they lie. The conditions stand in the module's documentation.
     """
 
     name = "place-concats"
@@ -75,13 +80,44 @@ class PlaceConcatsPass(Pass):
     ensures: ClassVar = KERNEL_LEVEL
     rewrites: ClassVar[Mapping[str, str]] = {
         "place-part": "A launch computes its result in a part of the tensor that it is moved into.",
+        "lift-reshape": "A part of a tensor that is reshaped is read where it lies.",
     }
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         changed = False
         for block in blocks_with_launches(op):
+            changed |= _read_reshaped_parts(block, ctx)
             changed |= _BlockPlacement(block, ctx).run()
         return changed
+
+
+def _read_reshaped_parts(block: Block, ctx: CompilerContext) -> bool:
+    """Let what reads the reshape of a part of a tensor read it in the tensor."""
+    changed = False
+    live: LiveBytes | None = None
+    for reshape in [op for op in block.ops if isinstance(op, ReshapeOp)]:
+        found = find_lift(reshape)
+        if found is None:
+            continue
+        launch = found.launch
+        name, described = PlaceConcatsPass.name, f"the part of {name_of(launch.ins[0])} that is reshaped"
+        live = live or LiveBytes(block)
+        more = live.grows_by_reading(launch.ins[0], launch.res[0])
+        if more > 0 or not can_be_read(found, block):
+            reason = (
+                f"{more} bytes more would be live at once"
+                if more > 0
+                else "what reads it takes no index maps"
+            )
+            ctx.remark(name, "missed", f"not read where it lies: {described}: {reason}", launch.location)
+            ctx.count(name, "near-misses")
+        elif may_rewrite("lift-reshape", launch):
+            ctx.remark(name, "passed", f"read where it lies: {described}", launch.location)
+            ctx.count(name, "parts-read")
+            source, part = launch.ins[0], launch.res[0]
+            live.read_instead(source, part, lift(found, block))
+            changed = True
+    return changed
 
 
 @dataclass(frozen=True, slots=True)
