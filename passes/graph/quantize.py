@@ -105,13 +105,18 @@ class QuantizePass(Pass):
         main = _main_of(op)
         if main is None:
             return False
-        only_block(main)
         samples = read_samples(self.calibration, main)
         return _Quantizer(self, ctx, main, samples).run()
 
 
 def _main_of(op: Operation) -> FuncOp | None:
-    return next((inner for inner in op.walk() if isinstance(inner, FuncOp)), None)
+    """The function that holds the model: `@main`, or the first one with a body where none has that name."""
+    functions = [inner for inner in op.walk() if isinstance(inner, FuncOp) and not inner.is_declaration]
+    functions.sort(key=lambda function: function.sym_name.data != "main")
+    if not functions:
+        return None
+    only_block(functions[0])
+    return functions[0]
 
 
 @dataclass(frozen=True, slots=True)

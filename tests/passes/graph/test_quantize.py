@@ -13,10 +13,11 @@ import pytest
 import mlopt
 from mlopt.cli.main import main
 from mlopt.diagnostics import MloptError, PassFailure
+from mlopt.ir import parse_module, verify_module
 from mlopt.passes.graph.calibration import Histogram, Range
 from mlopt.passes.graph.fuse_quantized import STEPS_ALLOWED
 from mlopt.passes.graph.quantize import QuantizePass
-from tests.frontend.onnx_models import model_of, value_info
+from tests.frontend.onnx_models import context, model_of, value_info
 from tests.onnx_oracle import run_model
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -381,6 +382,25 @@ def test_movements_do_not_make_a_small_range_coarse(tmp_path: Path) -> None:
         "w3": RNG.standard_normal((4, 4, 1, 1)).astype(np.float32),
     }
     assert quantized_error(tmp_path, nodes, constants, x) < 0.02
+
+
+def test_main_is_quantized_wherever_it_stands(tmp_path: Path) -> None:
+    """Behind a declaration and another function."""
+    np.savez(tmp_path / "c.npz", x=RNG.standard_normal((3, 4)).astype(np.float32))
+    weight = "%w = graph.constant dense<2.0> : tensor<4x4xf32>"
+    product = "graph.matmul %x, %w : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>"
+    text = f"""func.func private @extern(tensor<3x4xf32>) -> tensor<3x4xf32>
+    func.func @other(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {{ func.return %x : tensor<3x4xf32> }}
+    func.func @main(%x: tensor<3x4xf32> {{mlopt.name = "x"}}) -> tensor<3x4xf32> {{
+      {weight}
+      %y = {product}
+      func.return %y : tensor<3x4xf32>
+    }}"""
+    ctx = context()
+    module = parse_module(text, ctx)
+    assert QuantizePass(str(tmp_path / "c.npz")).run(ctx, module)
+    verify_module(module)
+    assert str(module).count("graph.quantize") == 1
 
 
 def test_options_that_make_no_sense() -> None:
