@@ -58,7 +58,7 @@ def best_tiling(steps: BlockSteps, capacity: int, needs: WorkspaceNeeds) -> Tili
     worst = max(range(len(live)), key=live.__getitem__)
     now = excess(graph, capacity)
     best: tuple[tuple[bool, float], Tiling] | None = None
-    for positions, inside in candidates(steps, worst):
+    for positions, inside in list(candidates(steps, worst)):  # before there are tilings, which use what they read
         members = [op for op in (steps.ops[position] for position in positions) if isinstance(op, LaunchOp)]
 
         def left_with(workspace: int, positions: list[int] = positions, inside: int | None = inside) -> int:

@@ -21,6 +21,7 @@ COMMAND_LINE = (ROOT / "docs" / "command-line.md").read_text()
         "command-line.md",
         "python-api.md",
         "memory.md",
+        "fit-memory.md",
         "validation.md",
         "optimisation.md",
         "split-parallel.md",
