@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType
+from xdsl.dialects import arith, memref, scf, tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, TensorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Attribute, Operation, Region
 from xdsl.traits import SymbolTable
@@ -18,6 +18,20 @@ from xdsl.utils.exceptions import VerifyException
 
 INDEX_RANGE = range(-(2**63), 2**63)
 """What an `index` can hold."""
+
+
+def kept_axes(sizes: Sequence[int], reduced: Sequence[int]) -> list[int] | None:
+    """The axes that stay when extents of 1 are left out of `sizes` to get `reduced`: of several ways the first.
+
+    None if there is no way: an axis is missing that has another extent, or one of extent 1 has moved.
+    """
+    kept: list[int] = []
+    for axis, size in enumerate(sizes):
+        if len(kept) < len(reduced) and size == reduced[len(kept)]:
+            kept.append(axis)
+        elif size != 1:
+            return None
+    return kept if len(kept) == len(reduced) else None
 
 
 def verify_upstream_rules(op: Operation) -> None:
@@ -82,6 +96,31 @@ def _get_global(op: Operation) -> None:
         raise VerifyException(f"there is no memref.global {op.name_}")
     if found.type != op.memref.type:
         raise VerifyException(f"expected the type of {op.name_}, {found.type}, found {op.memref.type}")
+
+
+def _extract_slice(op: Operation) -> None:
+    """The result has the sizes that the operation gives, up to dimensions of size 1, and the source's elements."""
+    assert isinstance(op, tensor.ExtractSliceOp)
+    _expect_slice("result", op.result.type, op.source.type, op.static_sizes.get_values())
+
+
+def _insert_slice(op: Operation) -> None:
+    """The source has the sizes that the operation gives, up to dimensions of size 1, and the target's elements."""
+    assert isinstance(op, tensor.InsertSliceOp)
+    _expect_slice("source", op.source.type, op.dest.type, op.static_sizes.get_values())
+
+
+def _expect_slice(what: str, of_part: Attribute, of_whole: Attribute, sizes: Sequence[int]) -> None:
+    """Raise `VerifyException` unless a tensor is a part of that many elements of another, axes in their order."""
+    part, whole = cast(TensorType[Attribute], of_part), cast(TensorType[Attribute], of_whole)
+    if len(sizes) != whole.get_num_dims():
+        raise VerifyException(f"expected {whole.get_num_dims()} sizes, found {len(sizes)}")
+    if part.element_type != whole.element_type or kept_axes(sizes, part.get_shape()) is None:
+        listed = _numbers([None if size == DYNAMIC_INDEX else size for size in sizes])
+        raise VerifyException(
+            f"expected a {what} of sizes {listed}, of which extents of 1 may be left out but not moved, "
+            f"and of elements {whole.element_type}, found {part}"
+        )
 
 
 def _subview(op: Operation) -> None:
@@ -186,4 +225,6 @@ _RULES: dict[type[Operation], Callable[[Operation], None]] = {
     memref.ReinterpretCastOp: _reinterpret_cast,
     memref.SubviewOp: _subview,
     scf.IfOp: _if,
+    tensor.ExtractSliceOp: _extract_slice,
+    tensor.InsertSliceOp: _insert_slice,
 }

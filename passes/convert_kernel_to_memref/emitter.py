@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.ir.names import copy_name
+from mlopt.ir.upstream_rules import kept_axes
 
 AnyMemRef = MemRefType[Attribute]
 _Op = TypeVar("_Op", bound=Operation)
@@ -125,22 +126,11 @@ class Emitter:
         full = memref.SubviewOp.infer_result_type(source, offsets, sizes, strides)
         full_strides = full.get_strides()
         assert full_strides is not None
-        layout = StridedLayoutAttr(
-            [full_strides[axis] for axis in _kept_axes(sizes, shape)], full.get_offset()
-        )
+        kept = kept_axes(sizes, shape)
+        assert kept is not None
+        layout = StridedLayoutAttr([full_strides[axis] for axis in kept], full.get_offset())
         type = MemRefType(source.element_type, shape, layout)
         return self.add(memref.SubviewOp.get(buffer, offsets, sizes, strides, type)).result
-
-
-def _kept_axes(shape: Sequence[int], reduced: Sequence[int]) -> list[int]:
-    """The axes that stay when extents of 1 are dropped to get from `shape` to `reduced` (the first that fit)."""
-    kept: list[int] = []
-    for axis, extent in enumerate(shape):
-        if len(kept) < len(reduced) and extent == reduced[len(kept)]:
-            kept.append(axis)
-        else:
-            assert extent == 1
-    return kept
 
 
 def static_and_dynamic(static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[SSAValue | int]:

@@ -27,6 +27,7 @@ from xdsl.rewriter import Rewriter
 
 from mlopt.dialects.kernel import Access, FillOp, LaunchOp, MapOp, ReshapeOp, YieldOp, tensor_type
 from mlopt.ir.effects import destinations
+from mlopt.ir.upstream_rules import kept_axes
 from mlopt.passes.kernel.launches import drop_in
 
 Number: TypeAlias = IntegerAttr[IntegerType | IndexType] | FloatAttr[AnyFloat]
@@ -78,20 +79,9 @@ def slice_of_access(access: Access, part: Sequence[int]) -> Slice | None:
         strides.append(stride)
     missing = [axis for axis, size in enumerate(part) if axis not in used and size != 1]
     moved = [axis for axis in used if part[axis] != 1]
-    if missing or moved != sorted(moved) or not _drops_ones(sizes, part):
+    if missing or moved != sorted(moved) or kept_axes(sizes, part) is None:
         return None
     return Slice(tuple(offsets), tuple(sizes), tuple(strides))
-
-
-def _drops_ones(sizes: Sequence[int], part: Sequence[int]) -> bool:
-    """Whether `part` is `sizes` without some extents of 1."""
-    left = list(part)
-    for size in sizes:
-        if left and left[0] == size:
-            left.pop(0)
-        elif size != 1:
-            return False
-    return not left
 
 
 @dataclass(frozen=True, slots=True)

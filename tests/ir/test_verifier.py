@@ -233,6 +233,37 @@ def test_views_have_the_layout_of_their_type(view: str, result: str, fits: bool)
         )
 
 
+@pytest.mark.parametrize(
+    ("slice", "fits"),
+    [
+        ("extract_slice %x[0, 1, 2] [1, 2, 1] [1, 1, 1] : tensor<1x4x6xf32> to tensor<1x2x1xf32>", True),
+        ("extract_slice %x[0, 1, 2] [1, 2, 1] [1, 1, 1] : tensor<1x4x6xf32> to tensor<1x2xf32>", True),
+        ("extract_slice %x[0, 1, 2] [1, 2, 1] [1, 1, 1] : tensor<1x4x6xf32> to tensor<2xf32>", True),
+        ("extract_slice %x[0, 1, 2] [1, 2, 2] [1, 1, 1] : tensor<1x4x6xf32> to tensor<2x1x2xf32>", False),
+        ("extract_slice %x[0, 1, 2] [1, 2, 2] [1, 1, 1] : tensor<1x4x6xf32> to tensor<4xf32>", False),
+        ("extract_slice %x[0, 1, 2] [1, 2, 2] [1, 1, 1] : tensor<1x4x6xf32> to tensor<2x2xi32>", False),
+        ("extract_slice %x[0, 1] [2, 2] [1, 1] : tensor<1x4x6xf32> to tensor<2x2xf32>", False),
+        (
+            "insert_slice %p into %x[0, 1, 2] [1, 2, 2] [1, 1, 1] : tensor<2x2xf32> into tensor<1x4x6xf32>",
+            True,
+        ),
+        (
+            "insert_slice %p into %x[0, 1, 2] [1, 2, 3] [1, 1, 1] : tensor<2x2xf32> into tensor<1x4x6xf32>",
+            False,
+        ),
+    ],
+)
+def test_slices_leave_axes_of_one_element_out_and_move_none(slice: str, fits: bool) -> None:
+    """As `mlir-opt` has it."""
+    text = "func.func @f(%x: tensor<1x4x6xf32>, %p: tensor<2x2xf32>) {\n  %v = tensor.SLICE\n  func.return\n}"
+    text = text.replace("SLICE", slice)
+    if fits:
+        check(text)
+        check_with_mlir_opt(text)
+    else:
+        assert "expected a" in fault(text).message or "expected 3 sizes" in fault(text).message
+
+
 IF = """
 func.func @f(%c: i1, %x: f32) -> f32 {{
   %y = scf.if %c -> (f32) {{
