@@ -13,8 +13,7 @@ Names load when first used, so that the command-line tools start fast.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlopt.diagnostics import (
     InputError,
@@ -26,6 +25,7 @@ from mlopt.diagnostics import (
     UnsupportedError,
     VerifyFailure,
 )
+from mlopt.on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from mlopt.model import Model, compile
@@ -50,15 +50,11 @@ __all__ = [
     "compile",
 ]
 
-_LAZY = {
-    "CompileOptions": "mlopt.options",
-    "Model": "mlopt.model",
-    "PipelineOptions": "mlopt.passes.pipelines",
-    "compile": "mlopt.model",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'mlopt' has no attribute {name!r}")
+__getattr__ = names_on_demand(
+    __name__,
+    {
+        "mlopt.model": ("Model", "compile"),
+        "mlopt.options": ("CompileOptions",),
+        "mlopt.passes.pipelines": ("PipelineOptions",),
+    },
+)

@@ -56,11 +56,21 @@ MAY_IMPORT = {
     "memory": ("memory", "files", "diagnostics"),
     "weights": ("weights", "files", "diagnostics"),
     "ir": ("ir", "dialects", "weights", "diagnostics"),
-    "dialects": ("dialects", "ir", "weights", "diagnostics"),
+    "dialects": ("dialects", "ir", "weights", "diagnostics", "on_demand"),
     "passmanager": ("passmanager", "ir", "diagnostics"),
-    "passes": ("passes", "passmanager", "dialects", "ir", "memory", "weights", "arrays", "diagnostics"),
-    "interpreter": ("interpreter", "dialects", "ir", "weights", "diagnostics"),
-    "frontend": ("frontend", "dialects", "ir", "weights", "diagnostics"),
+    "passes": (
+        "passes",
+        "passmanager",
+        "dialects",
+        "ir",
+        "memory",
+        "weights",
+        "arrays",
+        "diagnostics",
+        "on_demand",
+    ),
+    "interpreter": ("interpreter", "dialects", "ir", "weights", "diagnostics", "on_demand"),
+    "frontend": ("frontend", "dialects", "ir", "weights", "diagnostics", "on_demand"),
 }
 """The packages that each package may know; those not named here, and the modules at the top, may know all."""
 

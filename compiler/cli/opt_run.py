@@ -21,7 +21,6 @@ from mlopt.cli.remarks import check_remark_options, finish_remarks
 from mlopt.compilation import level_of
 from mlopt.diagnostics import (
     Diagnostic,
-    ExpectedDiagnostics,
     InputError,
     MloptError,
     PipelineError,
@@ -31,6 +30,7 @@ from mlopt.diagnostics import (
     remarks_as_text,
     select_remarks,
 )
+from mlopt.diagnostics.expected import ExpectedDiagnostics
 from mlopt.engine import attach_engine
 from mlopt.files import check_writable, write_text
 from mlopt.ir.context import CompilerContext

@@ -12,7 +12,6 @@ from mlopt.diagnostics.errors import (
     UsageError,
     VerifyFailure,
 )
-from mlopt.diagnostics.expected import ExpectedDiagnostics
 from mlopt.diagnostics.printing import format_diagnostic, one_line, print_diagnostic
 from mlopt.diagnostics.remark import (
     REMARK_KINDS,
@@ -29,7 +28,6 @@ from mlopt.diagnostics.wording import counted
 __all__ = [
     "REMARK_KINDS",
     "Diagnostic",
-    "ExpectedDiagnostics",
     "InputError",
     "MloptError",
     "ParseFailure",

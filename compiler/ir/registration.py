@@ -20,7 +20,7 @@ DIALECTS: dict[str, str] = {
     "tensor": "xdsl.dialects.tensor:Tensor",
     "cf": "xdsl.dialects.cf:Cf",
     "complex": "xdsl.dialects.complex:Complex",
-    "graph": "mlopt.dialects.graph:Graph",
+    "graph": "mlopt.dialects.graph.dialect:Graph",
     "kernel": "mlopt.dialects.kernel:Kernel",
     "mlopt": "mlopt.dialects.mlopt:Mlopt",
 }

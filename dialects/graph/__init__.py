@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Dialect
+from typing import TYPE_CHECKING
 
 from mlopt.dialects.graph.activation import UNARY_ACTIVATIONS, ActivationAttr
 from mlopt.dialects.graph.along_axis import CumProdOp, CumSumOp, CumulativeOp, TopKOp
@@ -85,11 +85,7 @@ from mlopt.dialects.graph.pooling import (
     MaxPoolWithIndicesOp,
     PoolOp,
 )
-from mlopt.dialects.graph.quantization import (
-    DequantizeOp,
-    QuantizeOp,
-)
-from mlopt.dialects.graph.recurrent import LstmOp
+from mlopt.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from mlopt.dialects.graph.reduction import (
     ArgMaxOp,
     ReduceMaxOp,
@@ -101,8 +97,6 @@ from mlopt.dialects.graph.reduction import (
 )
 from mlopt.dialects.graph.resize import ResizeOp
 from mlopt.dialects.graph.rotary import RotaryEmbeddingOp
-from mlopt.dialects.graph.sampling import DeformConvOp, GridSampleOp, RoiAlignOp
-from mlopt.dialects.graph.scatter import ScatterElementsOp, ScatterNdOp
 from mlopt.dialects.graph.selection import (
     BitcastOp,
     CastOp,
@@ -148,17 +142,13 @@ from mlopt.dialects.graph.unary import (
     UnaryOp,
 )
 from mlopt.dialects.graph.window import Window
+from mlopt.on_demand import names_on_demand
 
-Graph = Dialect(
-    "graph",
-    [
-        value
-        for _, value in sorted(globals().items())
-        if isinstance(value, type) and issubclass(value, GraphOp) and hasattr(value, "name")
-    ],
-    [ActivationAttr],
-)
-"""Every operation that is imported above; their bases have no name."""
+if TYPE_CHECKING:
+    from mlopt.dialects.graph.dialect import Graph
+    from mlopt.dialects.graph.recurrent import LstmOp
+    from mlopt.dialects.graph.sampling import DeformConvOp, GridSampleOp, RoiAlignOp
+    from mlopt.dialects.graph.scatter import ScatterElementsOp, ScatterNdOp
 
 __all__ = [
     "UNARY_ACTIVATIONS",
@@ -293,3 +283,14 @@ __all__ = [
     "XorOp",
     "is_bias_of",
 ]
+
+__getattr__ = names_on_demand(
+    __name__,
+    {
+        "mlopt.dialects.graph.dialect": ("Graph",),
+        "mlopt.dialects.graph.recurrent": ("LstmOp",),
+        "mlopt.dialects.graph.sampling": ("DeformConvOp", "GridSampleOp", "RoiAlignOp"),
+        "mlopt.dialects.graph.scatter": ("ScatterElementsOp", "ScatterNdOp"),
+    },
+)
+"""Operations that few models have, and the dialect, which holds all: each is loaded with the first use of its name."""

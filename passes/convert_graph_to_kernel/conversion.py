@@ -18,7 +18,7 @@ from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.dtypes import constant_attr, dense_to_array, from_numpy_dtype
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name, set_name
-from mlopt.ir.on_demand import TableOnDemand
+from mlopt.on_demand import TableOnDemand
 from mlopt.passes.convert_graph_to_kernel.launch import Launch
 from mlopt.passes.convert_graph_to_kernel.scalars import Number, signless_type
 from mlopt.weights import WeightStore

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TypeAlias, TypeVar
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
@@ -27,6 +26,7 @@ from mlopt.frontend.onnx.node import Node
 from mlopt.frontend.onnx.outside import kind_outside
 from mlopt.frontend.onnx.reader import LATEST_OPSET, normal_domain, opset_versions
 from mlopt.frontend.onnx.structure import node_name, subgraphs
+from mlopt.on_demand import TableOnDemand
 
 ImportFunction: TypeAlias = Callable[[Node], SSAValue | Sequence[SSAValue]]
 """Adds a node's operations and returns the value of its first output, or one value per output."""
@@ -78,8 +78,7 @@ class Unsupported:
 
 
 _NAMES_SHOWN = 5
-_forms: dict[tuple[str, str], list[Form]] = {}
-_not_loaded: list[str] = []
+_forms: TableOnDemand[tuple[str, str], list[Form]] = TableOnDemand()
 
 
 def load_on_demand(modules: Iterable[str]) -> None:
@@ -87,12 +86,7 @@ def load_on_demand(modules: Iterable[str]) -> None:
 
     None of them may have a newer form of an operator than a module that is loaded before.
     """
-    _not_loaded.extend(modules)
-
-
-def _load_all() -> None:
-    while _not_loaded:
-        import_module(_not_loaded.pop(0))
+    _forms.expect(modules)
 
 
 def importer(
@@ -123,7 +117,7 @@ def import_function(node: NodeProto, opset: int, used: Collection[str]) -> Impor
 
 def supported_operators() -> Iterator[tuple[str, str, int]]:
     """(domain, operator, first version) of every form that can be imported, sorted."""
-    _load_all()
+    _forms.load()
     for (domain, op_type), forms in sorted(_forms.items()):
         for form in forms:
             yield domain, op_type, form.since
@@ -131,7 +125,7 @@ def supported_operators() -> Iterator[tuple[str, str, int]]:
 
 def operator_forms() -> Iterator[tuple[str, str, Sequence[Form]]]:
     """(domain, operator, forms from the oldest on) of every operator that has an importer, sorted."""
-    _load_all()
+    _forms.load()
     for (domain, op_type), forms in sorted(_forms.items()):
         yield domain, op_type, tuple(forms)
 
@@ -190,8 +184,8 @@ def _form(domain: str, op_type: str, opset: int) -> Form | None:
     if _is_too_new(domain, opset):
         return None
     forms = _forms_until(domain, op_type, opset)
-    if not forms and _not_loaded:
-        _load_all()
+    if not forms:
+        _forms.load()
         forms = _forms_until(domain, op_type, opset)
     return forms[-1] if forms else None
 

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects.graph import GraphOp
 from mlopt.dialects.graph.base import is_float, tensor_type
-from mlopt.ir.on_demand import TableOnDemand
+from mlopt.on_demand import TableOnDemand
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Evaluation: TypeAlias = Callable[..., "Array | tuple[Array, ...]"]
