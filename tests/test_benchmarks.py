@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
+import mlopt
 from tests.small_models import batch_of, classifier, classify
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -24,6 +25,18 @@ def model(tmp_path: Path) -> Path:
     onnx.save(classifier(), path)
     np.savez(path.with_suffix(".npz"), **{"in:x": batch_of(5), "out:y": classify(batch_of(5))})
     return path
+
+
+def test_arenas(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The figures of the report of the same compilation; a single model is its own geometric mean."""
+    runpy.run_path(str(BENCHMARKS / "arenas.py"))["main"]([str(model)])
+    _, row, mean, *_ = capsys.readouterr().out.splitlines()
+    memory = mlopt.compile(model, inputs={"x": batch_of(5)}).report()["memory"]
+    arena = memory["arena_bytes"]
+    ratios = [f"{arena / memory[f'imported_{figure}_bytes']:.3f}" for figure in ("max_live", "no_reuse")]
+    assert row.split()[:3] == ["small", str(arena), str(memory["max_live_bytes"])]
+    assert row.split()[4:6] == ratios
+    assert mean.split()[2:] == ratios
 
 
 def test_models(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import tensor
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
@@ -24,15 +25,21 @@ def _convert_gather(
 ) -> None:
     """Each result element is the operand's at `axes`: the dimension of that name, or the index read number `i`.
 
-    `reads` are the accesses of `indices`.
+    `reads` are the accesses of `indices`. Where these are constants, none of them negative, they are positions as they
+    stand.
     """
     launch = conversion.launch(op)
     source, indices = launch.use(op.input, "input"), launch.use(op.indices, "indices")
     sizes = shape_of(op.input)
+    known = conversion.array(op.indices)
+    are_positions = known is not None and not (known < 0).any()
+
+    def index(s: Scalars, value: SSAValue, size: int) -> SSAValue:
+        return s.index_cast(value, IndexType()) if are_positions else s.wrapped_index(value, size)
 
     def body(s: Scalars, *values: SSAValue) -> SSAValue:
         at = [
-            position(s, space, axis) if isinstance(axis, str) else s.wrapped_index(values[axis], size)
+            position(s, space, axis) if isinstance(axis, str) else index(s, values[axis], size)
             for axis, size in zip(axes, sizes, strict=True)
         ]
         return s.emit(tensor.ExtractOp(source, at, signless(element_of(op.input))))

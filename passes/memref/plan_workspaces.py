@@ -49,7 +49,7 @@ _STEPS = 4
 _GROWTH_STEPS = 2
 """How many sizes of the arena, beside the least, are looked at."""
 
-_LEAST_GAIN = 0.1
+_LEAST_GAIN = 0.5
 """Percent of the time of all calls that every percent by which the arena grows must save."""
 
 
