@@ -9,7 +9,8 @@ only if the ones before it were not enough, and only where the most bytes are li
 3. *Recomputation*: what is kept long over the peak and is cheap is made a second time, right before it is used again.
    If what it is made from is gone by then, that is made again, too.
 
-Then the order once more. If that is not enough, the pass fails. The error says what is live at least, whatever the
+Then the order once more. Tiles that take bytes away but do not fit come after that, and the last two steps again. If
+that is not enough, the pass fails. The error says what is live at least, whatever the
 order of the launches and whatever single one is run again (`recomputation_bound`), with the model's nodes.
 
 `plan-workspaces{budget=N}` then sizes workspaces within the budget, and `assign-buffers{budget=N}` refuses an arena
@@ -114,7 +115,8 @@ class _Fitting:
             return False
         cost, as_given = self._cost(), self._proof()
         for _ in range(_ROUNDS):
-            for move in (self._reorder, self._tile, self._recompute, self._reorder):
+            again = (self._recompute, self._reorder)
+            for move in (self._reorder, self._tile, *again, self._tile_anyway, *again):
                 if self._peak() > self._capacity:
                     move()
             after = self._peak()
@@ -176,13 +178,16 @@ class _Fitting:
             self._ctx.count(FitMemoryPass.name, "orders-changed")
             self._remark("passed", f"in another order {before} bytes live at once become {after}", self._main)
 
-    def _tile(self) -> None:
+    def _tile_anyway(self) -> None:
+        self._tile(only_fitting=False)
+
+    def _tile(self, only_fitting: bool = True) -> None:
         for _ in range(_MOST_MOVES):
             before = self._peak()
             if before <= self._capacity:
                 return
             steps, _, capacity = self._worst()
-            tiling = best_tiling(steps, capacity, self._needs)
+            tiling = best_tiling(steps, capacity, self._needs, only_fitting=only_fitting)
             if tiling is None:
                 return
             members = " and ".join(map(describe, tiling.members))

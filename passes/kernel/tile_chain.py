@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlopt.dialects.kernel import LaunchOp
 from mlopt.memory.step_rewrites import can_be_joined, excess, join_steps
-from mlopt.memory.steps import profile
+from mlopt.memory.steps import StepGraph, profile
 from mlopt.passes.kernel.block_steps import BlockSteps
 from mlopt.passes.kernel.cut_launch import cuts_of
 from mlopt.passes.kernel.fuse_kernels import joined_name
@@ -46,39 +46,65 @@ class Tiling:
         self.launch.erase()
 
 
-def best_tiling(steps: BlockSteps, capacity: int, needs: WorkspaceNeeds) -> Tiling | None:
+def best_tiling(
+    steps: BlockSteps, capacity: int, needs: WorkspaceNeeds, *, only_fitting: bool
+) -> Tiling | None:
     """The best tiling for less bytes above `capacity`, in the order as it is; None if there is none.
 
     Looked at are the launches that make and use a tensor that is live where the most is, and the launch that runs
-    there; cut along each axis, with as few tiles as fit. The best of those after which nothing is above `capacity` is
-    the one of the least time; if there are none, the one that takes away most bytes for its time.
+    there; cut along each axis, with as few tiles as fit there. The best of those that fit is the one of the least time;
+    if there are none, and not `only_fitting`, the one that takes away most bytes.
     """
     graph = steps.graph
     live = profile(graph, range(len(graph.steps)))
     worst = max(range(len(live)), key=live.__getitem__)
     now = excess(graph, capacity)
-    best: tuple[tuple[bool, float], Tiling] | None = None
-    for positions, inside in list(candidates(steps, worst)):  # before there are tilings, which use what they read
+    best: tuple[tuple[bool, float, float], Tiling] | None = None
+    for positions, inside in list(
+        candidates(steps, worst)
+    ):  # before there are tilings, which use what they read
         members = [op for op in (steps.ops[position] for position in positions) if isinstance(op, LaunchOp)]
-
-        def left_with(workspace: int, positions: list[int] = positions, inside: int | None = inside) -> int:
-            return excess(join_steps(graph, positions, workspace, inside), capacity)
-
-        least = left_with(0)
-        if least >= now or (least > 0 and best is not None and not best[0][0]):
+        joining = _Joining(graph, positions, inside, worst, capacity)
+        has_fitting = only_fitting or (best is not None and not best[0][0])
+        if joining.excess(0) >= now or (has_fitting and not joining.fits(0)):
             continue
         time = sum(map(needs.nanoseconds, members))
-        for tiling in _tilings(members, lambda w: left_with(w) == 0, needs):
-            left = left_with(needs.least(tiling.launch))
+        for tiling in _tilings(members, joining.fits, needs):
+            workspace = needs.least(tiling.launch)
+            left, fits = joining.excess(workspace), joining.fits(workspace)
             more = max(0.0, needs.nanoseconds(tiling.launch) - time)
-            rank = (left > 0, more if left == 0 else (more + 1.0) / (now - left) if left < now else 0.0)
-            if left < now and (best is None or rank < best[0]):
+            rank = (not fits, 0.0 if fits else left, more)
+            if left < now and (fits or not only_fitting) and (best is None or rank < best[0]):
                 if best is not None:
                     best[1].discard()
                 best = rank, tiling
             else:
                 tiling.discard()
     return None if best is None else best[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Joining:
+    """What becomes of the live bytes if launches are joined and work in so many bytes."""
+
+    graph: StepGraph
+    positions: list[int]
+    inside: int | None
+    worst: int
+    capacity: int
+
+    def excess(self, workspace: int) -> int:
+        """The bytes above the capacity, over all steps."""
+        return excess(join_steps(self.graph, self.positions, workspace, self.inside), self.capacity)
+
+    def fits(self, workspace: int) -> bool:
+        """Whether the new step, and the one at which the most was live, stay within the capacity."""
+        joined = join_steps(self.graph, self.positions, workspace, self.inside)
+        live = profile(joined, range(len(joined.steps)))
+        new = self.positions[-1] - len(self.positions) + 1
+        before = sum(1 for position in self.positions if position < self.worst)
+        old = new if self.worst in self.positions else self.worst - before
+        return max(live[new], live[old]) <= self.capacity
 
 
 def candidates(steps: BlockSteps, worst: int) -> Iterator[tuple[list[int], int | None]]:
