@@ -23,7 +23,7 @@ from tests.fuzz.operators import OPERATORS
 from tests.fuzz.program import Program
 from tests.fuzz.reduce import reduce
 
-OPSETS = (13, 17, 18, 18, 19, 20, 20, 21, 22, 23, 24, 26)
+OPSETS = (13, 17, 18, 18, 19, 20, 20, 21, 22, 23, 24, 26, 26)
 MOST_NODES = 7
 MOST_TRIES = 4
 """Operators that are drawn for one place in a program, until one fits."""
