@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlopt.diagnostics import InputError, PipelineError
-from mlopt.options import CompileOptions, load_config
+from mlopt.options import CompileOptions, load_config, parse_bytes
 from mlopt.passes.pipelines import LEVELS, PipelineOptions, at_optimisation_level, phase_passes
 
 
@@ -62,6 +62,12 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
         ('{"dims": {"batch": -1}}', "'dims.batch' must be a whole number"),
         ('{"disable_pass": [1]}', "'disable_pass' must be a list of names"),
         ("[]", "expected a table of options"),
+        (
+            '{"memory_budget": "64 cats"}',
+            "'memory_budget' must be a number of bytes, such as 65536, 64KiB or 1.5MB",
+        ),
+        ('{"memory_budget": true}', "'memory_budget' must be a number of bytes"),
+        ('{"memory_budget": -1}', "'memory_budget' must be a number of bytes"),
         ('{"poison": "yes"}', "'poison' must be true or false"),
         ("{", "not JSON"),
     ],
@@ -117,3 +123,33 @@ def test_passes_that_can_not_be_disabled(name: str, message: str) -> None:
     with pytest.raises(PipelineError) as caught:
         passes_of(PipelineOptions(disabled=(name,)))
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("65536", 65536),
+        ("17B", 17),
+        ("64KiB", 65536),
+        ("64 KiB", 65536),
+        ("64kB", 64000),
+        ("1.5MB", 1_500_000),
+        ("0.3MiB", 314572),
+        ("2GiB", 2 << 30),
+        ("-1", None),
+        ("1.5", None),
+        ("64kib", None),
+        ("KiB", None),
+        ("1e6", None),
+        ("", None),
+    ],
+)
+def test_sizes_in_bytes(text: str, number: int | None) -> None:
+    """Powers of 1024 with an i, of 1000 without; a part of a byte is no size, and is left out of larger ones."""
+    assert parse_bytes(text) == number
+
+
+def test_a_memory_budget_from_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "c.toml", 'memory_budget = "64KiB"')
+    assert load_config(path, CompileOptions()).pipeline.memory_budget == 65536

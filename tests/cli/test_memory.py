@@ -233,3 +233,42 @@ def test_a_wrong_plan_in_a_compiled_file_is_warned_of(mlopt: Command, command: t
     done = mlopt(command[0], "m.mlir", *command[1:])
     assert "warning: the memory plan is not safe, the results may be wrong: " in done.err
     assert re.search(r"buffers '%\w+ #0' .* and '%\w+ #1' .* overlap", done.err)
+
+
+def test_a_budget_that_is_met(mlopt: Command) -> None:
+    """Without fusion a hidden layer of 5 x 24 floats takes 512 bytes, and two of them are live at a time."""
+    options = ("m.onnx", "--dim", f"batch={BATCH}", "--no-optimize")
+    free = int(figures(mlopt("memory", *options).out)["arena"].replace(",", ""))
+    done = mlopt("memory", *options, "--memory-budget", str(free - 64), "--remarks", "passed,analysis")
+    assert done.code == 0
+    assert int(figures(done.out)["arena"].replace(",", "")) <= free - 64
+    assert "[fit-memory]" in done.err
+
+
+def test_a_budget_that_is_not_met_is_explained(mlopt: Command) -> None:
+    done = mlopt("memory", "m.onnx", "--dim", f"batch={BATCH}", "--memory-budget", "0B")
+    assert done.code == 1
+    assert (
+        "error: no order of the launches, and no second run of single ones, fits into 0 bytes: while"
+        in done.err
+    )
+    assert "note: " in done.err
+
+
+def test_wrong_budgets(mlopt: Command) -> None:
+    done = mlopt("memory", "m.onnx", "--memory-budget", "much")
+    assert done.code == 2
+    assert "expected a number of bytes, such as 65536, 64KiB or 1.5MB, found 'much'" in done.err
+    done = mlopt("memory", "m.onnx", "--memory-budget", "1KiB", "--pipeline", "cse,O2")
+    assert done.code == 2
+    assert "a memory budget goes with O0 to O3" in done.err
+
+
+def test_a_plan_from_a_file_keeps_to_the_budget_or_is_refused(mlopt: Command) -> None:
+    options = ("--dim", f"batch={BATCH}")
+    assert mlopt("compile", "m.onnx", *options, "-o", "planned.mlir").code == 0
+    arena = int(figures(mlopt("memory", "planned.mlir").out)["arena"].replace(",", ""))
+    assert mlopt("memory", "planned.mlir", "--memory-budget", str(arena)).code == 0
+    done = mlopt("memory", "planned.mlir", "--memory-budget", str(arena - 1))
+    assert done.code == 1
+    assert f"its arena takes {arena} bytes, the budget is {arena - 1}" in done.err
