@@ -122,7 +122,7 @@ def grown(need: ScratchNeed, growth: int) -> ModuleOp:
 def test_the_arena_grows_where_that_saves_enough_time() -> None:
     """@f1 stands at the peak of 2048; a growth of 32 percent is 655 bytes in two steps, and 640 is what fits.
 
-    Half a percent of the time is the price of a percent of the arena: 16 for all of it. 500 bytes save half of the time.
+    Half a percent of the time is the price of a percent of the arena: 16 for all of it. 500 bytes save half.
     """
     for growth, size in ((0, None), (32, 512), (16, 320)):
         module = grown(faster_with(500), growth)
