@@ -15,6 +15,8 @@ import mlopt
 from mlopt.arrays import read_npz
 from mlopt.diagnostics import PassFailure
 from mlopt.dialects.kernel import LaunchOp
+from mlopt.interpreter.graph import evaluate_module
+from mlopt.interpreter.memref import Executable
 from mlopt.ir import CompilerContext, make_context, verify_module
 from mlopt.memory.step_rewrites import join_steps, rerun
 from mlopt.memory.steps import StepGraph, profile
@@ -26,8 +28,11 @@ from mlopt.passes.kernel.launches import blocks_with_launches
 from mlopt.passes.kernel.run_again import run_again
 from mlopt.passes.kernel.tile_chain import Tiling, candidates
 from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
+from mlopt.passes.memref.summary import memory_summary
 from mlopt.passes.registry import load_pass
+from mlopt.weights import WeightStore
 from tests.passes.kernel.support import Array, evaluate, evaluate_in_place, run_passes
+from tests.passes.kernel.test_copies import compiled, random_net, shape
 from tests.strategies import GraphCase, graph_modules
 
 MODELS = Path(__file__).parents[4] / "shared" / "models"
@@ -210,6 +215,30 @@ def test_it_runs_within_the_budget(budget: int, poison: bool) -> None:
     (got,) = model.run(x).values()
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6 * np.abs(want).max())
     assert model.memory.arena_bytes <= budget
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("optimize", [False, True])
+def test_random_graphs_run_within_budgets_or_are_refused(seed: int, optimize: bool) -> None:
+    """With all that is dead poisoned; of the budgets the first is mostly met, and the last mostly refused."""
+    rng = np.random.default_rng(seed)
+    net, outputs = random_net(rng)
+    module = net.module(outputs)
+    inputs = {f"arg{i}": rng.normal(size=shape(a)).astype(np.float32) for i, a in enumerate(net.block.args)}
+    want = evaluate_module(module, inputs)
+    free = compiled(module.clone(), mlopt.PipelineOptions(optimize=optimize))
+    arena = memory_summary(free).arena_bytes
+    for part in (0.85, 0.7, 0.5):
+        options = mlopt.PipelineOptions(optimize=optimize, memory_budget=int(part * arena))
+        try:
+            planned = compiled(module.clone(), options)
+        except PassFailure as error:
+            assert "no order of the launches" in error.message
+            continue
+        assert memory_summary(planned).arena_bytes <= int(part * arena)
+        results = Executable(planned, WeightStore(), poison=True).run(inputs)
+        for name, value in want.items():
+            np.testing.assert_allclose(results[name], value, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["unet2d_tiny", "resnet18s_dyn", "light_shufflenet_rand"])
