@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from xdsl.ir import Operation
+
 from mlopt.dialects.kernel import LaunchOp
 from mlopt.memory.step_rewrites import can_be_joined, excess, join_steps
 from mlopt.memory.steps import StepGraph, profile
@@ -35,15 +37,21 @@ class Tiling:
         for old, new in zip(last.res, self.launch.res, strict=True):
             old.replace_all_uses_with(new)
         for member in reversed(self.members):
-            for user in [use.operation for result in member.res for use in result.uses]:
-                user.detach()  # a reshape that only members read
-                user.erase()
+            _erase_readers(member)
             member.detach()
             member.erase()
 
     def discard(self) -> None:
         """Forget the launch."""
         self.launch.erase()
+
+
+def _erase_readers(op: Operation) -> None:
+    """Erase the reshapes, and reshapes of these, that only members read, which are gone."""
+    for user in {use.operation: None for result in op.results for use in result.uses}:
+        _erase_readers(user)
+        user.detach()
+        user.erase()
 
 
 def best_tiling(

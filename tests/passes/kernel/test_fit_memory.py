@@ -166,6 +166,24 @@ AGAIN = """
 """3072 bytes live at once, of which 1024 are kept for the end; 2048 if they are made again there."""
 
 
+def test_reshapes_between_launches_go_into_them() -> None:
+    """4096 bytes, under two other shapes on their way: of each tile, the reshapes are a part."""
+    text = """
+      func.func @main(%x: tensor<32x32xf32>) -> tensor<32xf32> {
+        %a = graph.exp %x : tensor<32x32xf32>
+        %b = graph.reshape %a : tensor<32x32xf32> to tensor<32x4x8xf32>
+        %c = graph.reshape %b : tensor<32x4x8xf32> to tensor<32x8x4xf32>
+        %y = graph.reduce_sum %c axes = [1, 2] : (tensor<32x8x4xf32>) -> tensor<32xf32>
+        func.return %y : tensor<32xf32>
+      }"""
+    result = run_passes(text, "fit-memory", budget=2112)
+    assert result.kernels == ["exp_reduce_sum"]
+    assert "tensor<16x4x8xf32> to tensor<16x8x4xf32>" in result.text
+    x = np.arange(1024, dtype=np.float32).reshape(32, 32) / 1024
+    (got,) = evaluate(result.module, [x], result.context)
+    np.testing.assert_allclose(got, np.exp(x).sum(axis=1), rtol=1e-6)
+
+
 def test_what_is_kept_runs_again() -> None:
     result = run_passes(AGAIN, "fit-memory", budget=2100)
     assert result.changed == [True]
