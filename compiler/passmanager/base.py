@@ -25,13 +25,14 @@ Condition = Callable[[Operation], MloptError | None]
 class Pass(ModulePass):
     """A pass over one anchor operation.
 
-    Subclasses are frozen dataclasses; their fields are the pass's options. `anchor` names the operation a pass runs
-    on (`None`: any). `run` rewrites that operation and returns whether anything changed. A pass that leaves nothing
-    for a second run of its own to change says that it is `idempotent`: a fixpoint then spares that run. `rewrites` are
-    the names of what it does without patterns (those it gives `may_rewrite`), each with a sentence; pattern classes
-    that its code names are found without. A pass that approximates by intent says in `validation_tolerance` by how much
-    of the largest number of an output its results may differ. A pass that gives numbers where something was too large
-    or too small for its type says that it `repairs_overflow`.
+    The fields of a subclass are the pass's options; one that has some is a frozen dataclass. `anchor` names the
+    operation a pass runs on (`None`: any). `run` rewrites that operation and returns whether anything changed.
+    A pass that leaves nothing for a second run of its own to change says that it is `idempotent`: a fixpoint
+    then spares that run. `rewrites` are the names of what it does without patterns (those it gives
+    `may_rewrite`), each with a sentence; pattern classes that its code names are found without. A pass that
+    approximates by intent says in `validation_tolerance` by how much of the largest number of an output its
+    results may differ. A pass that gives numbers where something was too large or too small for its type says
+    that it `repairs_overflow`.
     """
 
     anchor: ClassVar[str | None] = "builtin.module"

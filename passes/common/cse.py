@@ -20,7 +20,6 @@ from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.passmanager.base import Pass
 
 
-@dataclass(frozen=True)
 class CSEPass(Pass):
     """Replace an operation by an equal one that dominates it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.ir import Operation, OpResult, Region
@@ -22,7 +21,6 @@ TAKE_BRANCH = "take-branch"
 DROP_UNREAD = "drop-unread"
 
 
-@dataclass(frozen=True)
 class DCEPass(Pass):
     """Erase operations without effects whose results are not used, and what is never run.
 

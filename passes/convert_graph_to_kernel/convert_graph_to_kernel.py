@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, TensorType
@@ -53,7 +52,6 @@ FAMILIES = (
 """The modules that register the conversions of what most models have; the others are `conversion.RARE_FAMILIES`."""
 
 
-@dataclass(frozen=True)
 class ConvertGraphToKernelPass(Pass):
     """Every graph op becomes one `kernel.launch` named after it, or a `kernel.reshape` or `kernel.constant`.
 

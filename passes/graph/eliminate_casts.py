@@ -24,7 +24,6 @@ from mlopt.passmanager.conditions import GRAPH_LEVEL
 Movement = graph.ReshapeOp | graph.TransposeOp | graph.SliceOp | graph.ExpandOp
 
 
-@dataclass(frozen=True)
 class EliminateCastsPass(Pass):
     """Cast once what is cast twice, where every value of the type gives the same.
 

@@ -36,7 +36,6 @@ _LOOK_BACK = 8
 _ELEMENTWISE = (graph.UnaryOp, graph.PredicateOp, graph.CastOp, graph.ClipOp)
 
 
-@dataclass(frozen=True)
 class EliminateReshapesPass(Pass):
     """Reshape once what is reshaped twice.
 

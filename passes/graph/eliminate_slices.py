@@ -24,7 +24,6 @@ Range = tuple[int, int, int]
 """First index, number of elements, and step, along one dimension."""
 
 
-@dataclass(frozen=True)
 class EliminateSlicesPass(Pass):
     """Read from where the elements come from, instead of from slices, concats and pads of it.
 

@@ -21,7 +21,6 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
-@dataclass(frozen=True)
 class FuseConvPass(Pass):
     """Make what follows a `graph.conv` part of it, in this order, each once or not at all.
 

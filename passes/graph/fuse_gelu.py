@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi, sqrt
 from typing import ClassVar
 
@@ -19,7 +18,6 @@ DEPTH = 4
 """How many steps of arithmetic may follow the error function or the tangent."""
 
 
-@dataclass(frozen=True)
 class FuseGeluPass(Pass):
     """Make one `graph.gelu` of what computes it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -18,7 +17,6 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
-@dataclass(frozen=True)
 class FuseGroupNormPass(Pass):
     """Make one `graph.group_norm` of one of groups, without scale and bias, and the scale and bias of channels.
 

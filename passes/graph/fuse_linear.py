@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
@@ -17,7 +16,6 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
-@dataclass(frozen=True)
 class FuseLinearPass(Pass):
     """Make one `graph.linear` of a matrix product and what follows it, in this order, each once or not at all.
 

@@ -31,7 +31,6 @@ STEPS_ALLOWED = 6
 """By how many steps of an 8-bit tensor an output may differ from what the QDQ form gives."""
 
 
-@dataclass(frozen=True)
 class FuseQuantizedPass(Pass):
     """Compute with the integers of the QDQ form instead of the numbers that they stand for.
 

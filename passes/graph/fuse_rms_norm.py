@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.ir import Operation
@@ -16,7 +15,6 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
-@dataclass(frozen=True)
 class FuseRmsNormPass(Pass):
     """Make one `graph.rms_norm` of what computes it.
 

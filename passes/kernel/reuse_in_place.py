@@ -21,7 +21,6 @@ remark for each operand reused ("reused in place: ...") and for each launch that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.tensor import EmptyOp
@@ -55,7 +54,6 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import KERNEL_LEVEL
 
 
-@dataclass(frozen=True)
 class ReuseInPlacePass(Pass):
     """Let results overwrite tensors that die, in launches and between them, where that is proved.
 

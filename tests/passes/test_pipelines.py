@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
+from typing import ClassVar, get_origin, get_type_hints
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -135,6 +136,20 @@ def test_passes_require_the_level_of_their_folder(name: str) -> None:
     if PASSES[name].startswith(("mlopt.passes.kernel.", "mlopt.passes.memref.")):
         assert pass_class.ensures[: len(level)] == level
     assert pass_class.ensures or level in (GRAPH_LEVEL, ())
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_what_a_pass_declares_is_an_option(name: str) -> None:
+    """A field of a class that is no dataclass of its own would be none."""
+    pass_class = load_pass(name)
+    hints = get_type_hints(pass_class)
+    declared = [
+        field
+        for field in vars(pass_class).get("__annotations__", {})
+        if get_origin(hints[field]) is not ClassVar
+    ]
+    fields = {option.field for option in pass_options(pass_class)}
+    assert not [field for field in declared if field not in fields and hints[field] is not ClassVar]
 
 
 @pytest.mark.parametrize("name", [name for name in GRAPH_PASSES if "graph" in PASSES[name]])
