@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,16 +19,14 @@ if TYPE_CHECKING:
 SEED = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A model loaded into the engine, and the seconds that took."""
 
     executable: Executable
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(NamedTuple):
     """Outputs by name, and the seconds of the run."""
 
     outputs: dict[str, np.ndarray]

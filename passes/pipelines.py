@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mlopt.diagnostics import PipelineError, did_you_mean, nearest
 from mlopt.passes.registry import PASSES
@@ -35,8 +35,7 @@ MemoryStrategy = Literal["none", "conservative", "aggressive"]
 MEMORY_STRATEGIES: tuple[MemoryStrategy, ...] = ("none", "conservative", "aggressive")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A pass in a list of passes: the text of a pipeline's element, such as `cse`, and why it stands there."""
 
     element: str

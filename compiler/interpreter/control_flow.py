@@ -10,8 +10,7 @@ passes on the same memory; where it changes (two buffers that swap), a slot poin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from xdsl.dialects import scf
@@ -31,8 +30,7 @@ UNROLLED_OPS = 4096
 """A loop is unrolled when that makes at most so many operations."""
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(NamedTuple):
     """Where values that pass from one block to another are kept: a cell, a slot's view, or memory that stays."""
 
     values: tuple[Value, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, StridedLayoutAttr
@@ -22,8 +22,7 @@ Index = int | View
 """An index that is known, or the cell that will hold it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(NamedTuple):
     """A memref value: the elements, and the byte that `memref.reinterpret_cast` counts its offset from."""
 
     view: View

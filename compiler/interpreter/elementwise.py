@@ -146,7 +146,7 @@ class Kernel:
             if isinstance(node, Leaf | Padded) and node.view.ndim:
                 node.view = self._on_axes(node.view)
             if isinstance(node, Padded):
-                node.bounds = tuple(replace(b, expr=self.linear_on_axes(b.expr)) for b in node.bounds)
+                node.bounds = tuple(b._replace(expr=self.linear_on_axes(b.expr)) for b in node.bounds)
             if isinstance(node, Take):
                 node.row = tuple(sorted({axis_of[d] for d in node.row}))
 
@@ -483,7 +483,7 @@ def sorted_by_strides(dims: Iterable[int], view: View) -> list[int]:
 def moved(bound: Bound, lows: Sequence[int]) -> Bound:
     """The bound in positions relative to `lows`."""
     shift = sum(c * low for c, low in zip(bound.expr.coefficients, lows, strict=True))
-    return replace(bound, expr=replace(bound.expr, constant=bound.expr.constant + shift))
+    return bound._replace(expr=replace(bound.expr, constant=bound.expr.constant + shift))
 
 
 def inside(bounds: Sequence[Bound], lows: Sequence[int], shape: Sequence[int]) -> Box | None:

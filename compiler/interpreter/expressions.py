@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -56,8 +57,7 @@ class Linear:
         return low, high
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """The condition `low <= expr < high`; `None` is no limit on that side."""
 
     expr: Linear

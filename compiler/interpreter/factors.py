@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mlopt.interpreter.elementwise import sorted_by_strides
 from mlopt.interpreter.expressions import Expr, Gather, Index, Read, post_order
@@ -23,8 +24,7 @@ _SHORT_STEP = 4
 """Elements between neighbours that are still read well."""
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(NamedTuple):
     """The dimensions of extent above 1 by role, outermost first."""
 
     batch: tuple[int, ...]
@@ -61,8 +61,7 @@ class Factor:
         return shortest[0] < shortest[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(NamedTuple):
     """The dimensions that make up the rows and the columns of one matrix, and those that count matrices."""
 
     rows: tuple[int, ...]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -36,8 +36,7 @@ _FEW_POINTS = 4
 """Up to this many points along the reduced dimensions, adding them up one by one beats `ufunc.reduce`."""
 
 
-@dataclass(frozen=True)
-class Memrefs:
+class Memrefs(NamedTuple):
     """The memory and the scalars of one place in the plan, with copies in place of some operands."""
 
     memref: Callable[[SSAValue], View]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
@@ -41,8 +40,7 @@ axis is at least this long. 128 makes broadcasts up to three times as fast as 10
 """
 
 
-@dataclass(frozen=True)
-class TensorSpec:
+class TensorSpec(NamedTuple):
     """An input or output of a model. `dtype` is the interface's type, unsigned where it says so.
 
     The size of an output along `bounded_axis` depends on data: `shape` has the largest size there can be.
@@ -101,7 +99,7 @@ class Executable:
         self._as_they_are = [not self._must_look_at(spec) for spec in self.inputs]
         axes = {extent.of: extent.axis for extent, _, _ in self._extents}
         self.outputs: tuple[TensorSpec, ...] = tuple(
-            replace(spec, bounded_axis=axes.get(spec.name)) for spec, _ in self._outputs
+            spec._replace(bounded_axis=axes.get(spec.name)) for spec, _ in self._outputs
         )
 
     @property

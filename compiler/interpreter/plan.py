@@ -31,7 +31,7 @@ def run_plan(plan: Plan) -> None:
         step()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Term:
     """`factor * value`, where the value is a scalar known at run time that must be in `[0, limit)`."""
 
@@ -40,7 +40,7 @@ class Term:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SetSlot:
     """Points a slot at memory: a base view's memory, moved by run-time terms (bytes)."""
 
@@ -66,7 +66,7 @@ class SetSlot:
         self.slot.base = offset
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MoveSlots:
     """Points every slot of a loop at the memory of the value carried into it, all at once."""
 
@@ -82,7 +82,7 @@ class MoveSlots:
             slot.base = base
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class For:
     """A loop whose trips are not unrolled; bounds are numbers or cells, `variable` is the cell of the position."""
 
@@ -102,7 +102,7 @@ class For:
             run_plan(self.body)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class If:
     """Two plans, of which a cell chooses one."""
 
@@ -114,7 +114,7 @@ class If:
         run_plan(self.then if self.condition else self.otherwise)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class While:
     """Runs `before`; as long as it leaves true in `condition`, `after` and then `before` again."""
 
@@ -129,7 +129,7 @@ class While:
             run_plan(self.before)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Assert:
     """Raises `RunError` when the cell is false."""
 
@@ -142,7 +142,7 @@ class Assert:
             raise RunError(self.message, place=self.place)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CheckIndices:
     """Raises `RunError` if one of the indices (int64, read as uint64) is not in `[0, size)`.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType
@@ -54,8 +54,7 @@ ASSOCIATIVE: frozenset[str] = frozenset(f"arith.{kind}" for kind in _ASSOCIATIVE
 _PRODUCT_OF = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(NamedTuple):
     """`stores[j] = op(stores[j], element)` over the reduction dimensions; `element` does not read `stores[j]`."""
 
     op: str

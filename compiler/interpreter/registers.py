@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlopt.interpreter.nodes import Compute, Leaf, Node, Ref, Select, Take
 from mlopt.interpreter.scratch import aligned
 from mlopt.interpreter.views import View, may_overlap, same_elements
 
 
-@dataclass(frozen=True, slots=True)
-class Out:
+class Out(NamedTuple):
     """The tile of an output."""
 
     position: int
@@ -22,8 +21,7 @@ Place = Out | int
 """An output, or an offset in bytes from the start of the kernel's temporaries."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registers:
+class Registers(NamedTuple):
     """A place per node (leaves have none), and the bytes of scratch that the places take."""
 
     places: dict[Node, Place]

@@ -9,10 +9,9 @@ results are written or folded into the outs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from string import ascii_letters
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from xdsl.dialects import arith, tensor
@@ -32,8 +31,7 @@ POINTS_PER_CONTRACTION = 1 << 22
 Values: TypeAlias = Mapping[SSAValue, Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(NamedTuple):
     """The points `starts[d] <= i_d < starts[d] + extents[d]` of an iteration space."""
 
     starts: tuple[int, ...]

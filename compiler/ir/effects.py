@@ -12,8 +12,7 @@ imported to ask; a test holds the table complete for every dialect that a contex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -37,8 +36,7 @@ Alias: TypeAlias = tuple[SSAValue, SSAValue]
 """`(source, other)`: `other` may be the memory of `source`, or a part of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(NamedTuple):
     """What an operation does that others can notice, with what stands inside it.
 
     `reads`, `writes` and `frees` hold the buffers that it reaches memory through, None for memory that no operand
@@ -119,8 +117,7 @@ _Positions: TypeAlias = Callable[[Operation], Iterable[int]]
 _Pairs: TypeAlias = Callable[[Operation], Iterable[Alias]]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """The facts of one operation. Numbers are positions of operands.
 
     - `views`: (operand, result) pairs that share memory; `flows`: such pairs for what moves between regions.

@@ -13,8 +13,7 @@ the output cut to its extent, and the extent not at all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, i64
@@ -26,8 +25,7 @@ EXTENT = "mlopt.extent"
 """The name of the attribute."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """What a number says: how many elements the output of the name `of` has along `axis`."""
 
     of: str

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from typing_extensions import TypeIs
 from xdsl.context import Context
@@ -102,8 +102,7 @@ def _place(span: Span[str] | Span[bytes], first_line: int) -> Place:
     return Place(location.file, location.line + first_line - 1, location.col)
 
 
-@dataclass(frozen=True, slots=True)
-class _Literal:
+class _Literal(NamedTuple):
     """One element of a dense list: the spans of its numbers, two for a complex one."""
 
     parts: tuple[Span, ...]

@@ -14,6 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
@@ -22,8 +23,7 @@ from mlopt.ir.locations import place_of_op
 from mlopt.ir.rewrite_scope import current_scope
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(NamedTuple):
     """One rewrite of a pass: its number from 1, the pattern's name, the matched operation's name, and its place."""
 
     number: int

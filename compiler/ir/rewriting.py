@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import getclosurevars
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
@@ -51,8 +51,7 @@ MAX_REWRITES = 10_000_000
 """A bound that only a rewrite that never ends can reach."""
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteResult:
+class RewriteResult(NamedTuple):
     """What a greedy rewrite did. `converged` is False if the limit stopped it."""
 
     changed: bool
@@ -205,8 +204,7 @@ class _Start:
         return place_of_op(where) if isinstance(where, Operation) else place_of(where)
 
 
-@dataclass(frozen=True, slots=True)
-class _Handlers:
+class _Handlers(NamedTuple):
     """What may happen to operations of one kind."""
 
     folds: bool

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import accumulate, chain
 from math import inf
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mlopt.diagnostics import UnsupportedError
 from mlopt.memory import kernel, native
@@ -62,8 +62,7 @@ _ROOM = 4_000_000
 """Numbers on the stack at most: a descent that would need more counts as out of nodes."""
 
 
-@dataclass(frozen=True)
-class Ranking:
+class Ranking(NamedTuple):
     """An order in which buffers are tried, from criteria that are each in decreasing order.
 
     `w` is the width (the lifetime), `a` the area (width times size), `z` the size, and `t` the bytes unplaced in the

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 from mlopt.memory.buffers import Buffer, conflicts
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(NamedTuple):
     """Buffers that take bytes, by position. All sizes and offsets are in units of `unit` bytes.
 
     Moments are cliques: sets of buffers that are all live at once, each with one that begins after the moment before

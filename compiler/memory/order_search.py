@@ -16,15 +16,13 @@ Effort is counted in nodes, steps tried in a downset, so results do not depend o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple, TypeAlias
 
 from mlopt.memory.steps import StepGraph, bits, mask_of
 
 
-@dataclass(frozen=True, slots=True)
-class OrderResult:
+class OrderResult(NamedTuple):
     """The order found, if any; the bytes that no order can stay below; the nodes that took."""
 
     order: list[int] | None

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from mlopt.memory.allocator import allocate_in_time
 from mlopt.memory.buffers import Buffer, align_up, check_plan, conflicts, max_live
@@ -30,8 +29,7 @@ GAP = "gap"
 """Status of a plan that is larger than that bound: perhaps optimal, not proved."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Byte offsets by buffer id, the bytes the arena needs, and how that compares with the lower bound."""
 
     offsets: dict[str, int]

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from mlopt.memory.list_scheduling import LIST_RULES, list_order
 from mlopt.memory.order_search import beam_order, exact_order
@@ -30,8 +30,7 @@ _PAIRS = 1_000_000
 """Steps times values of the largest segment whose bound looks at pairs of them: beyond, at each step alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(NamedTuple):
     """An order of the steps and its peak, beside that of the source order, in bytes.
 
     No order at all has a peak below `bound`. `nodes`: the steps that the searches tried.

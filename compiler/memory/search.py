@@ -29,6 +29,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from mlopt.memory.buffers import Buffer, max_live
 from mlopt.memory.descent import Budget, Descents, KernelChoice, compiled_kernel
@@ -49,8 +50,7 @@ PROVED = "optimal (proved)"
 """Status of a plan larger than the most bytes live at one moment, when a search has shown that none is smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """The best plan found, the height that no plan can be below (bytes), and the nodes that took."""
 
     plan: Plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mlopt.memory.steps import Step, StepGraph, Value, profile
 
@@ -37,13 +36,13 @@ def rerun(graph: StepGraph, steps: Sequence[int], before: int) -> StepGraph:
         if value.steps and maker(value) in copy:
             earlier = [step for step in value.steps if step < before]
             late = [moved(step) for step in value.steps if step >= before]
-            values.append(replace(value, steps=tuple(earlier)))
+            values.append(value._replace(steps=tuple(earlier)))
             if again or late:
-                values.append(replace(value, steps=(*again, *late)))
+                values.append(value._replace(steps=(*again, *late)))
             for step in late:
                 made_again.setdefault(step, []).append(copy[maker(value)])
         else:
-            values.append(replace(value, steps=(*users, *again)))
+            values.append(value._replace(steps=(*users, *again)))
     result: list[tuple[int, ...]] = []
     for position, step in enumerate(graph.steps):
         if position == before:
@@ -55,7 +54,7 @@ def rerun(graph: StepGraph, steps: Sequence[int], before: int) -> StepGraph:
     sources = [*range(before), *steps, *range(before, len(graph.steps))]
     return StepGraph(
         tuple(
-            replace(graph.steps[source], after=after) for source, after in zip(sources, result, strict=True)
+            graph.steps[source]._replace(after=after) for source, after in zip(sources, result, strict=True)
         ),
         tuple(values),
     )

@@ -13,18 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One step: the steps that must run before it, as positions in the source order, and its own scratch in bytes."""
 
     after: tuple[int, ...] = ()
     workspace: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """`size` bytes that are live from the first to the last of `steps` that run."""
 
     size: int

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from mlopt.diagnostics import MloptError, PipelineError
 from mlopt.passmanager.base import Pass
@@ -18,8 +18,7 @@ from mlopt.passmanager.base import Pass
 _PLAIN_VALUE = re.compile(r"[^\s,{}()'\"]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option of a pass: its name in pipelines, its field, its type, and its default if it has one."""
 
     name: str

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from mlopt.diagnostics import PipelineError, Place, did_you_mean, nearest
 from mlopt.passmanager.base import Pass
@@ -38,8 +37,7 @@ _CLOSING = {"{": "}", "(": ")"}
 _EXTRA_CLOSING = "encountered extra closing ')' creating unbalanced parentheses while parsing pipeline"
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(NamedTuple):
     """Passes, nested pipelines and fixpoints, in order, for one kind of operation."""
 
     anchor: str
@@ -54,8 +52,7 @@ class Pipeline:
         return Pipeline(self.anchor, _without(self.elements, names))
 
 
-@dataclass(frozen=True, slots=True)
-class Fixpoint:
+class Fixpoint(NamedTuple):
     """Elements that run again and again, until none of them has anything left to do or `limit` rounds are over."""
 
     elements: tuple[Element, ...]

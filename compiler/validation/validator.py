@@ -9,7 +9,7 @@ and what the pass reported is forgotten; the pipeline goes on from the IR before
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,7 @@ class Validator(Instrumentation):
                     "tolerance": each.tolerance,
                     "rewrite": None
                     if each.blame is None or each.blame.rewrite is None
-                    else asdict(each.blame.rewrite),
+                    else each.blame.rewrite._asdict(),
                     "reproducer": None if each.reproducer is None else str(each.reproducer),
                 }
                 for each in self.rejections

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,7 @@ _LARGE_BYTES = 1 << 16
 _RESERVED_NAME = "__metadata__"
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One stored array: its type, and its bytes (in memory, or a part of a mapped file)."""
 
     dtype: np.dtype

@@ -6,8 +6,7 @@ step by step as the standard writes them down and onnxruntime computes them, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,8 +33,7 @@ _UNITS = 1 << 22
 """With a `grid`, weights are whole multiples of this part of 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resampling:
+class Resampling(NamedTuple):
     """How the axes of one Resize are resampled; the fields are the attributes of the ONNX operator.
 
     `fractional`: coordinates that depend on the length of the result take it as the scaled length of the input, before
@@ -53,8 +51,7 @@ class Resampling:
     grid: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AxisTable:
+class AxisTable(NamedTuple):
     """For each position of the result along an axis, what it is made of.
 
     Position `o` is the sum over `k` of `weights[o, k]` times the element at `indices[o, k]`; without weights

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.graph.base import Properties, get_ints, shape_text
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A window sliding over `n` spatial dimensions; every field has one number per dimension.
 
     `kernel` is its extent in elements, `dilations` their distance, `strides` the steps it moves by,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -125,8 +126,7 @@ def linear(expr: AffineExpr, num_dims: int) -> LinearExpr | None:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """How one operand is indexed: one linear expression per axis, over `num_dims` iteration dimensions."""
 
     num_dims: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import AffineMapAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
@@ -17,8 +17,7 @@ NO_PAD = UnitAttr()
 """Stands in `pads` for an operand whose reads are all in bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class AccessedOperands:
+class AccessedOperands(NamedTuple):
     """A parsed `ins(...)` or `outs(...)` list of a structured op."""
 
     values: tuple[SSAValue, ...]

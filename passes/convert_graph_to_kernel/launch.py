@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import LocationAttr, TensorType, i64
@@ -87,8 +86,7 @@ class Space:
         return LinearExpr((0,) * len(self.bounds), axis) if isinstance(axis, int) else axis
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """An operand of a structured op: a value inside the launch, how it is indexed, what is read out of bounds."""
 
     value: SSAValue

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
@@ -27,7 +26,6 @@ from mlopt.passmanager import Condition, Pass, no_ops_of
 from mlopt.passmanager.conditions import BELOW_GRAPH
 
 
-@dataclass(frozen=True)
 class ConvertKernelToMemrefPass(Pass):
     """Turn tensors into buffers, and every distinct `kernel.launch` into one private function.
 
@@ -81,8 +79,7 @@ def _verify_convertible(main: func.FuncOp) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Argument:
+class _Argument(NamedTuple):
     """One argument of the new `@main`."""
 
     type: Attribute

@@ -8,7 +8,7 @@ becomes a guarded `memref.load` in the body.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects import arith, memref, scf, tensor
 from xdsl.dialects.builtin import (
@@ -35,8 +35,7 @@ def emit_fill(emitter: Emitter, value: SSAValue, buffer: SSAValue) -> None:
         emitter.add(FillOp([value], [buffer], res=()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Operand:
+class _Operand(NamedTuple):
     """An operand of the generic op: a buffer, how it is indexed, the elements' argument of the kernel op's body."""
 
     buffer: SSAValue

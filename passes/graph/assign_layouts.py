@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -55,8 +55,7 @@ class AssignLayoutsPass(Pass):
         return _Assignment(ctx, MODELS[self.target], self.min_gain).run(op)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """The operations of a region to run channels last; nanoseconds as it is and as it would be."""
 
     chosen: frozenset[Operation]

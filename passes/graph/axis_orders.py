@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -45,8 +46,7 @@ def moves_data(shape: Sequence[int], order: Order) -> bool:
     return moved != sorted(moved)
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(NamedTuple):
     """An order for each operand and each result of an operation. None: it is the same in both forms.
 
     An operand whose order is longer than its rank is one that broadcasts: its shape is filled up with ones in front.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -31,8 +31,7 @@ from mlopt.passes.graph.fusion import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Epilogue:
+class Epilogue(NamedTuple):
     """What an operation does with its sums of products, in this order."""
 
     bias: SSAValue | None = None
@@ -162,7 +161,7 @@ class FuseBias(FuseAddend):
                 miss = miss or Miss(outside)
             else:
                 return (
-                    self.group(op, product, role, replace(epilogue, bias=addend)) if role == "bias" else None
+                    self.group(op, product, role, epilogue._replace(bias=addend)) if role == "bias" else None
                 )
         return miss
 
@@ -178,7 +177,7 @@ class FuseResidual(FuseAddend):
             if not isinstance(role, Miss) and use_outside((op, product)) is None:
                 is_residual = role == "residual"
                 return (
-                    self.group(op, product, role, replace(epilogue, residual=addend)) if is_residual else None
+                    self.group(op, product, role, epilogue._replace(residual=addend)) if is_residual else None
                 )
         return None
 
@@ -205,7 +204,7 @@ class FuseActivation(EpilogueFusion):
             return Miss(
                 f"{described(op)} is of integers, or has numbers that are not finite, or not constant"
             )
-        return self.group(op, product, "activation", replace(epilogue, activation=activation))
+        return self.group(op, product, "activation", epilogue._replace(activation=activation))
 
 
 def clip_activation(op: graph.ClipOp, ctx: CompilerContext) -> ActivationAttr | None:

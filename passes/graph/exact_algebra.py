@@ -7,8 +7,7 @@ several operations, or writes one in terms of another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -293,8 +292,7 @@ class MaxWithZero(Rule):
         return None
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """An operation that keeps numbers within bounds: `min(max(value, lower), upper)`, of which one may be missing."""
 
     value: SSAValue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -37,7 +37,6 @@ AffineOp = graph.BatchNormOp | graph.MulOp | graph.DivOp | graph.AddOp | graph.S
 ContractionOp = graph.ConvOp | graph.ConvTransposeOp | graph.MatMulOp
 
 
-@dataclass(frozen=True)
 class FoldBatchNormPass(Pass):
     """Fold what scales and shifts channels by constants into the operation before or after it.
 
@@ -75,8 +74,7 @@ class FoldBatchNormPass(Pass):
         return changed
 
 
-@dataclass(frozen=True)
-class Affine:
+class Affine(NamedTuple):
     """`value * factors + shifts`, both f64 per channel, or of one element; the shape of the value stays."""
 
     op: Operation
@@ -137,8 +135,7 @@ def _affine_of_norm(op: graph.BatchNormOp, ctx: CompilerContext) -> tuple[Array,
     return (a, b) if _finite(a, b) else None
 
 
-@dataclass(frozen=True)
-class Folding:
+class Folding(NamedTuple):
     """What takes the place of `ops`, the last one first, of which only the first is used elsewhere.
 
     `affine` says what was folded, `into` the operation that it was folded into.
@@ -226,8 +223,7 @@ class FoldingPattern(RewritePattern):
             return bias.astype(to_numpy_dtype(tensor_type(result.type).element_type))
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(NamedTuple):
     """A contraction and the bias that is added to its result, f64 per channel: by `add` if that is there."""
 
     contraction: Contraction

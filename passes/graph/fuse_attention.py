@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite, prod
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -27,7 +27,6 @@ _DEPTH = 8
 Shape: TypeAlias = tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class FuseAttentionPass(Pass):
     """Fuse scaled dot-product attention into `graph.attention`.
 
@@ -57,8 +56,7 @@ class FuseAttentionPass(Pass):
         return fuse(ctx, op, [FuseAttention(ctx, self.name)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Mask:
+class _Mask(NamedTuple):
     """A mask of the scores, which had `shape` where it was applied.
 
     `fill` is the score where a mask of i1 hides it, None for one that is added; `shows` says that such a mask is false
@@ -351,8 +349,7 @@ class Moved:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Ordered:
+class Ordered(NamedTuple):
     """A value with its dimensions in another order."""
 
     value: SSAValue

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
@@ -21,7 +20,6 @@ Side: TypeAlias = Literal[0, 1]
 """The first or the second numbers of the pairs."""
 
 
-@dataclass(frozen=True)
 class FuseRotaryPass(Pass):
     """Make one `graph.rotary_embedding` of what turns pairs of numbers.
 
@@ -44,8 +42,7 @@ class FuseRotaryPass(Pass):
         return fuse(ctx, op, [FuseRotatedSum(ctx, self.name), FuseTurnedPairs(ctx, self.name)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """The first (0) or second (1) numbers of the pairs of `source`, and the operations that take them out."""
 
     source: SSAValue
@@ -77,8 +74,7 @@ def _part(value: SSAValue) -> _Part | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Joined:
+class _Joined(NamedTuple):
     """Two values as first and second numbers of pairs, and the operations that put them together."""
 
     first: SSAValue

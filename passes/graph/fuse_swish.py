@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isfinite
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -29,7 +28,6 @@ DEPTH = 3
 """How many steps of arithmetic may follow the bounded value of a hard swish."""
 
 
-@dataclass(frozen=True)
 class FuseSwishPass(Pass):
     """Make one `graph.swish` or `graph.hard_swish` of what computes it.
 
@@ -50,8 +48,7 @@ class FuseSwishPass(Pass):
         return fuse(ctx, op, [FuseSwish(ctx, self.name), FuseHardSwish(ctx, self.name)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Sigmoid:
+class _Sigmoid(NamedTuple):
     """`1 / (1 + exp(-argument))`: its operations, the last one first; `exponent` if that is `-argument`."""
 
     argument: SSAValue
@@ -113,8 +110,7 @@ class FuseSwish(Fusion):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounded:
+class _Bounded(NamedTuple):
     """`min(max(scale * argument + shift, lower), upper)`: its operations, the last one first."""
 
     argument: SSAValue

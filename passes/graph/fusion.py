@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import ml_dtypes
 import numpy as np
@@ -24,8 +24,7 @@ from mlopt.ir.rewriting import pattern_name, rewrite_greedily
 from mlopt.passes.graph.constants import constant_value
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A group that may be fused.
 
     - `ops`: what the new operations stand for, the last one first; all of it goes.
@@ -38,8 +37,7 @@ class Group:
     into: str
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(NamedTuple):
     """Why something that nearly is a group is none: `the sum is not over the last axis`."""
 
     reason: str

@@ -10,9 +10,8 @@ the activation behind it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -23,8 +22,7 @@ from mlopt.dialects.graph.base import get_int, shape_of, tensor_type
 ModelName: TypeAlias = Literal["numpy", "channels-last"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """Nanoseconds for each unit of work of operations whose size is at most `up_to`."""
 
     up_to: int | None
@@ -32,8 +30,7 @@ class Rate:
     last: float
 
 
-@dataclass(frozen=True, slots=True)
-class CostModel:
+class CostModel(NamedTuple):
     """Rates by kind of operation, in rising order of `up_to`; those of no kind in the table are not to be converted.
 
     `elements` are the element types that it holds for, None for all.

@@ -7,9 +7,8 @@ are none: they round otherwise than what they are equal to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
@@ -34,8 +33,7 @@ ROUNDINGS = 1.5
 _ARITHMETIC = (graph.AddOp, graph.SubOp, graph.MulOp, graph.DivOp, graph.NegOp, graph.PowOp)
 
 
-@dataclass(frozen=True, slots=True)
-class Polynomial:
+class Polynomial(NamedTuple):
     """What an expression is in its variables, and the operations that compute it, the last one first."""
 
     terms: Terms

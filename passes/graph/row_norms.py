@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isfinite, prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -22,8 +21,7 @@ from mlopt.passes.graph.polynomials import is_close
 RowNorm: TypeAlias = graph.LayerNormOp | graph.RmsNormOp
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(NamedTuple):
     """The mean of a value over axes, kept with size 1; the operations that compute it, the last one first."""
 
     value: SSAValue
@@ -31,8 +29,7 @@ class Mean:
     ops: tuple[Operation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Normalized:
+class Normalized(NamedTuple):
     """`value / sqrt(mean(value * value) + epsilon) * scale`, the mean over `axes`.
 
     `scale` is None if there is none, `ops` all that computes it, the last one first.
@@ -136,8 +133,7 @@ def normalized(op: Operation, ctx: CompilerContext) -> Normalized | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Quotient:
+class Quotient(NamedTuple):
     """`scale / sqrt(radicand)`; `scale` is None for 1. The operations between, the last one first."""
 
     radicand: SSAValue
@@ -192,8 +188,7 @@ def shifted(value: SSAValue, ctx: CompilerContext) -> tuple[SSAValue, float, tup
     return value, 0.0, ()
 
 
-@dataclass(frozen=True, slots=True)
-class Centered:
+class Centered(NamedTuple):
     """`value - mean(value)`; `ops` is all that computes it, the last one first."""
 
     value: SSAValue

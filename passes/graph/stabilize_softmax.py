@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -15,7 +14,6 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
 
 
-@dataclass(frozen=True)
 class StabilizeSoftmaxPass(Pass):
     """Turn exponentials over their sum into `graph.softmax`, and logarithms of that into `graph.log_softmax`.
 
@@ -41,8 +39,7 @@ class StabilizeSoftmaxPass(Pass):
         return fuse(ctx, op, [FuseSoftmax(ctx, self.name), FuseLogSoftmax(ctx, self.name)])
 
 
-@dataclass(frozen=True)
-class SumOfExp:
+class SumOfExp(NamedTuple):
     """`reduce_sum(exp(input))` along `axis`, with the operations, the last one first."""
 
     input: SSAValue

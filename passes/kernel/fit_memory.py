@@ -20,7 +20,7 @@ that is larger.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import func
@@ -292,7 +292,7 @@ class _Fitting:
                 inner = [self._steps(block) for block in blocks]
                 least = max(recomputation_bound(self._least_graph(s), s.writers).bytes for s in inner)
             changed.append(least)
-        new = (replace(step, workspace=least) for step, least in zip(steps.graph.steps, changed, strict=True))
+        new = (step._replace(workspace=least) for step, least in zip(steps.graph.steps, changed, strict=True))
         return StepGraph(tuple(new), steps.graph.values)
 
 

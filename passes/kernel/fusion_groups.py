@@ -7,8 +7,8 @@ the two that needs the one and is needed by the other, and no order of the other
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue, Use
@@ -52,8 +52,7 @@ class Rule(Enum):
     """Reductions of rows with what follows on the same rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(NamedTuple):
     """`producer` may be merged into `consumer` by `rule`."""
 
     producer: LaunchOp
@@ -61,8 +60,7 @@ class Merge:
     rule: Rule
 
 
-@dataclass(frozen=True, slots=True)
-class NearMiss:
+class NearMiss(NamedTuple):
     """`producer` is of a kind that could be merged into `consumer`; `reason` completes "not fused: ..."."""
 
     producer: LaunchOp

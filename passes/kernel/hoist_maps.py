@@ -8,7 +8,7 @@ of the projected queries, gets back to the projection, and transposes with a res
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import TensorType
@@ -26,8 +26,7 @@ from mlopt.passes.kernel.launches import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Hoist:
+class Hoist(NamedTuple):
     """What `launch` does may be done above `reshape` instead, on the result of `producer`.
 
     `map` is all of the launch. `operand`: the position, among the reads of the map, of the one that reads the

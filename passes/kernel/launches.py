@@ -6,8 +6,8 @@ Everything here looks at one launch or one structured op; which launches to merg
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from xdsl.dialects import arith, math, tensor
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerType
@@ -76,8 +76,7 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 # Reads
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """One entry of the `ins` of a structured op; `pad` is `NO_PAD` if all of it is in bounds."""
 
     value: SSAValue

@@ -8,8 +8,8 @@ the slice takes whole steps of what the reshape makes of its axes: `[2:4]` of 8 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from xdsl.ir import Block, OpResult, SSAValue
 
@@ -22,8 +22,7 @@ from mlopt.passes.kernel.merge_launches import absorb_into_users
 from mlopt.passes.kernel.placing import slice_launch
 
 
-@dataclass(frozen=True, slots=True)
-class LiftedReshape:
+class LiftedReshape(NamedTuple):
     """`reshape`, of what `launch` takes out of its operand, is what is at `where` in the operand under `shape`."""
 
     launch: LaunchOp

@@ -25,9 +25,8 @@ placed ...", "not read ...").
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
@@ -68,7 +67,6 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import KERNEL_LEVEL
 
 
-@dataclass(frozen=True)
 class PlaceConcatsPass(Pass):
     """Compute the parts of concatenations, and what a pad surrounds, right in the whole tensor, where that is proved.
 
@@ -120,8 +118,7 @@ def _read_reshaped_parts(block: Block, ctx: CompilerContext) -> bool:
     return changed
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """What `map` of `whole` moves: tensor `value` of `type`; `where`: the place in the whole of each of its elements.
 
     `border`: what a pad fills the rest of the whole with. `reshaped`: if `value` is the reshape of what is computed,
@@ -142,8 +139,7 @@ class _Part:
         return self.value if self.reshaped is None else self.reshaped.source
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
+class _Link(NamedTuple):
     """A launch that computes a part of a whole, as its out `position`; `reshaped`: of the whole in another shape."""
 
     launch: LaunchOp

@@ -7,9 +7,8 @@ destinations: each takes the tensor as those before it left it, and writes its o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import (
@@ -34,8 +33,7 @@ Number: TypeAlias = IntegerAttr[IntegerType | IndexType] | FloatAttr[AnyFloat]
 """What a pad may fill with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """A part of a tensor: `offsets`, `sizes`, `strides` of all axes, as `tensor.extract_slice` has them."""
 
     offsets: tuple[int, ...]
@@ -84,8 +82,7 @@ def slice_of_access(access: Access, part: Sequence[int]) -> Slice | None:
     return Slice(tuple(offsets), tuple(sizes), tuple(strides))
 
 
-@dataclass(frozen=True, slots=True)
-class Reshaped:
+class Reshaped(NamedTuple):
     """Where `source`, whose reshape is a part, has its place: in the whole under `shape`, at `where`."""
 
     source: SSAValue

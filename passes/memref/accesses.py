@@ -7,7 +7,7 @@ at any moment of the loop, as the next iteration comes back to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp
@@ -27,8 +27,7 @@ VIEWS = (
 """Ops whose result is the memory of their first operand, or a part of it, and which do nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """An op that reads or writes a buffer; `writes` if it may write it. What writes may read, too."""
 
     op: Operation

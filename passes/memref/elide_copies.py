@@ -19,9 +19,8 @@ arena grows. Reports a remark for each copy elided ("elided ...") and for each t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr
@@ -38,7 +37,6 @@ from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import MEMREF_LEVEL
 
 
-@dataclass(frozen=True)
 class ElideCopiesPass(Pass):
     """Remove copies between whole buffers where that is proved: see the module's documentation.
 
@@ -71,8 +69,7 @@ class ElideCopiesPass(Pass):
         return changed
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(NamedTuple):
     """A copy between two buffers, and what they are views of."""
 
     op: Operation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -13,8 +13,7 @@ from mlopt.memory import GAP, OPTIMAL, Buffer, max_live
 from mlopt.passes.memref.verify_plan import base_argument, byte_size, placed_buffers
 
 
-@dataclass(frozen=True, slots=True)
-class MemorySummary:
+class MemorySummary(NamedTuple):
     """Bytes of the planned buffers, every buffer rounded up to its alignment.
 
     - `no_reuse_bytes`: the sum of all tensors.

@@ -75,7 +75,7 @@ def _wrong_padding(patch: Patch) -> None:
     right = contraction.window_axes
 
     def swapped(space: Any, window: Window) -> Any:
-        return right(space, replace(window, low=window.high, high=window.low))
+        return right(space, window._replace(low=window.high, high=window.low))
 
     patch.setattr(contraction, "window_axes", swapped)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import pytest
@@ -250,4 +250,4 @@ def test_join_by_hand() -> None:
 def test_positions_must_be_those_of_the_graph() -> None:
     graph = graph_of_nodes([1, 1], [[], [0]])
     with pytest.raises(ValueError, match="step 1 can't run after step 1"):
-        StepGraph((graph.steps[0], replace(graph.steps[1], after=(1,))), graph.values)
+        StepGraph((graph.steps[0], graph.steps[1]._replace(after=(1,))), graph.values)

@@ -7,8 +7,8 @@ no bound, and the operator is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -37,8 +37,7 @@ _LARGEST_BOUND = 2**31 - 2
 """What counts as a bound: the largest number of a type does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Dimensions:
+class _Dimensions(NamedTuple):
     """The sizes of a result, of which one may be computed at run time: `axis`, or None."""
 
     shape: tuple[int, ...]

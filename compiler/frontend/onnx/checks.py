@@ -14,9 +14,8 @@ An attribute whose name begins with `__` is a note of the tool that wrote the mo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 import onnx.defs
 from onnx import AttributeProto, NodeProto
@@ -31,8 +30,7 @@ _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _NAMES_SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(NamedTuple):
     """One formal input: the types it takes, and the name of the type that it shares with others, if any."""
 
     name: str
@@ -40,8 +38,7 @@ class _Parameter:
     shared: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Signature:
+class _Signature(NamedTuple):
     """What a schema says, in the form that the checks need. `required_inputs` are positions that must have a name."""
 
     attributes: Mapping[str, int]

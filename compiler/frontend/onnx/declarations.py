@@ -9,7 +9,7 @@ Element types and ranks must always agree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
 from xdsl.dialects.builtin import TensorType
@@ -20,8 +20,7 @@ from mlopt.frontend.onnx.bounds import Bound
 from mlopt.frontend.onnx.functions import onnx_type
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
+class Contradiction(NamedTuple):
     """A value whose declaration does not fit. `node` defines it, if any; `extents` if no more than extents differ."""
 
     node: NodeProto | None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from operator import index
-from typing import SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 import onnx
@@ -15,8 +14,7 @@ from mlopt.diagnostics import InputError, Place, UnsupportedError
 from mlopt.ir.dtypes import typed_array
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Axis(NamedTuple):
     """One symbolic axis of one input."""
 
     input: str
@@ -25,8 +23,7 @@ class _Axis:
     """The name to bind it by: the model's own, or `INPUT.AXIS` for a dimension without a name."""
 
 
-@dataclass(frozen=True)
-class _Binding:
+class _Binding(NamedTuple):
     value: int
     source: str
     """Where the number comes from, in words."""

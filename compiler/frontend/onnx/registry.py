@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
@@ -37,8 +37,7 @@ Limit: TypeAlias = Callable[[NodeProto], str | None]
 """Says which part of an operator a node uses that is not supported ("with storage_order = 1"), or None."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """How an operator is imported from version `since` on, but for nodes that `limit` gives a reason for.
 
     `outputs` is how many outputs it gives (None: any number).
@@ -151,8 +150,7 @@ def find_unsupported(model: ModelProto) -> list[Unsupported]:
     return [Unsupported(*kind, tuple(nodes)) for kind, nodes in found.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFault:
+class NodeFault(NamedTuple):
     """A node that breaks a rule of its operator, and which."""
 
     node: NodeProto

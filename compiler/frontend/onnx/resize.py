@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from onnx import NodeProto
@@ -63,7 +63,7 @@ def resize(node: Node) -> SSAValue:
     axes = [normalize_axis(axis, rank) for axis in node.integers("axes") or range(rank)]
     sizes = _sizes(node, axes)
     if node.opset >= _FRACTIONAL_SINCE and coordinates in ("align_corners", "tf_crop_and_resize"):
-        how = replace(how, fractional=not sizes.are_exact(node.shape_of(0)))
+        how = how._replace(fractional=not sizes.are_exact(node.shape_of(0)))
     if coordinates == _BY_TENSORFLOW:
         return _by_tensorflow(node, sizes, how.nearest)
     roi = _roi(node, axes) if coordinates == "tf_crop_and_resize" else None
@@ -108,7 +108,7 @@ def _upsample(node: Node, scales: np.ndarray) -> SSAValue:
                 ],
                 [scale if c else 1.0 for c, scale in zip(chosen, sizes.scales, strict=True)],
             )
-            result = _resized(node, result, part, replace(how, nearest=nearest))
+            result = _resized(node, result, part, how._replace(nearest=nearest))
     return result
 
 

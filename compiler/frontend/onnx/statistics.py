@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -18,8 +18,7 @@ TensorKind = tuple[np.dtype, tuple[int, ...]]
 """dtype and static shape of one value."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedStatistics:
+class ImportedStatistics(NamedTuple):
     """Counts of a model as imported.
 
     `ops`: number of nodes. `no_reuse_bytes`: the sum of all intermediate tensors. `max_live_bytes`: the most

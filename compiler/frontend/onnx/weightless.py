@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _GRAPH = 7  # ModelProto.graph
 _INITIALIZER = 5  # GraphProto.initializer
@@ -22,8 +22,7 @@ _SMALL_BYTES = 4096
 """Data of fewer bytes stay in the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Bytes of a file."""
 
     path: Path
@@ -31,8 +30,7 @@ class Span:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):
     """One field of a message: where it starts, where its value does, and where it ends."""
 
     number: int

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlopt.frontend.onnx.node import Node
 
 
-@dataclass(frozen=True, slots=True)
-class WindowAttributes:
+class WindowAttributes(NamedTuple):
     """One number per spatial dimension; `pads` has all low ones, then all high ones."""
 
     strides: list[int]

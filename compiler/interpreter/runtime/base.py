@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,8 +26,7 @@ PREFIX = "mlopt_rt_"
 """How the name of every run-time function begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(NamedTuple):
     """The shape and the element type of an operand or of scratch. Integers are signless: numpy's signed ones."""
 
     shape: tuple[int, ...]
