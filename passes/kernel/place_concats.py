@@ -444,7 +444,16 @@ def _can_read_destination(use: Use, part: _Part) -> bool:
         and op.pads.data[use.index] == NO_PAD
         and len(op.outs) == 1
         and op.parent is part.whole.body
+        and _is_in_out(op, part.whole)
     )
+
+
+def _is_in_out(op: MapOp, whole: LaunchOp) -> bool:
+    """Whether a map writes into the launch's own out, not into a tensor between."""
+    value = op.outs[0]
+    while isinstance(value.owner, MapOp) and len(value.owner.res) == 1:
+        value = value.owner.outs[0]
+    return value is whole.out_args[0]
 
 
 def _take_out(part: _Part) -> None:

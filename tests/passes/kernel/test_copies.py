@@ -470,6 +470,22 @@ def test_random_graphs_have_the_same_bits_with_and_without_poison_and_reuse(seed
     assert memory_summary(placed).arena_bytes <= memory_summary(unplaced).arena_bytes
 
 
+def test_a_part_that_goes_into_a_tensor_between_is_read_where_it_lies() -> None:
+    """`a` has a place in the result, and another in `inner`, which is no part of the result but moved into it twice."""
+    net = Net()
+    a, b = net.matmul(), net.matmul(columns=4)
+    inner = net.concat(a, b, b, axis=1)
+    module = net.module([net.concat(inner, a, inner, axis=1), net.transpose(a, 1, 0)])
+    rng = np.random.default_rng(0)
+    inputs = {
+        f"arg{i}": rng.normal(size=shape(arg)).astype(np.float32) for i, arg in enumerate(net.block.args)
+    }
+    want = evaluate_module(module, inputs)
+    results = Executable(compiled(module), WeightStore(), poison=True).run(inputs)
+    for name, value in want.items():
+        np.testing.assert_allclose(results[name], value, rtol=1e-5, atol=1e-6)
+
+
 def test_an_axis_of_one_element_keeps_its_place() -> None:
     """A slice may leave out an axis of one element, not move one: the product below has another order of axes there.
 
