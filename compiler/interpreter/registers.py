@@ -48,6 +48,7 @@ class _Assignment:
         self._outs = outs
         self._tile = tile
         self._varying = frozenset(a for a, e in enumerate(tile) if e > 1)
+        self._positions = {node.index.node for node in self._steps if isinstance(node, Take)}
         self._last_use: dict[Node, int] = {}
         for step, node in enumerate(self._steps):
             for ref in node.operands:
@@ -99,7 +100,7 @@ class _Assignment:
             or not self._same_kind(out, node)
         ):
             return False
-        if isinstance(node, Take) and not view.is_contiguous:
+        if (isinstance(node, Take) or node in self._positions) and not view.is_contiguous:
             return False
         for leaf in self._hazards[out.position]:
             if self._last_use[leaf] > step:

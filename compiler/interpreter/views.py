@@ -134,6 +134,7 @@ class View:
 
     def reshaped(self, shape: tuple[int, ...]) -> View:
         """A contiguous view in another shape."""
+        assert self.is_contiguous, "elements that do not follow one another have no other shape"
         return replace(self, shape=shape, strides=row_major(shape, self.dtype.itemsize))
 
     def with_dtype(self, dtype: np.dtype) -> View:
