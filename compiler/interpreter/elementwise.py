@@ -20,7 +20,7 @@ from mlopt.interpreter.expressions import Bound, Expr, Linear
 from mlopt.interpreter.lowering import Binding, BodyLowering
 from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Padded, Ref, Select, Take
 from mlopt.interpreter.plan import CheckIndices, Memory, PlanBuilder, Repeats
-from mlopt.interpreter.primitives import NodeBuilder
+from mlopt.interpreter.primitives import CLIP, NodeBuilder, number_of
 from mlopt.interpreter.registers import Out, Registers, assign
 from mlopt.interpreter.row_blocks import FUNCTIONS, copies, emit_by_rows, written_out
 from mlopt.interpreter.scratch import Scratch
@@ -34,6 +34,9 @@ MINIMUM_TILE = 4096
 
 _MINIMUM_TEMPORARIES = 32 << 10
 """Bytes of temporaries that the smallest tile may take; with more, it is made smaller, down to a quarter."""
+
+_LEAST_CLIPPED = 2048
+"""Elements from which `clip` with one bound, and a sum behind it, take less time than `maximum` or `minimum`."""
 
 FILL_WHOLE_BELOW = 32 << 10
 """Padding: up to this many bytes, filling all of a tile is cheaper than filling its border."""
@@ -421,7 +424,7 @@ class _Emitter:
                     ]
                     emit_by_rows(self._builder, node.function, others, block, target)
                 elif node.function in (np.maximum, np.minimum):
-                    call(node.function, *args, out=target)
+                    self._emit_bound(node, args, target)
                 else:
                     call(node.function, *args, target)
             case Cast():
@@ -439,6 +442,26 @@ class _Emitter:
                 emit_padded(self._builder, place, source, bounds, self._value(node.pad), self._shape)
             case _:
                 raise AssertionError(f"no steps for {type(node).__name__}")
+
+    def _emit_bound(self, node: Compute, args: Sequence[View], target: View) -> None:
+        """The larger or smaller of two; of a value and a number by `clip`, which takes a third of the time.
+
+        `clip` compares: where -0.0 should become the bound 0.0, adding 0.0 makes it one.
+        """
+        call, constant = self._builder.call, self._builder.memory.table
+        is_upper = node.function is np.minimum
+        for value, number in ((args[0], number_of(node.args[1])), (args[1], number_of(node.args[0]))):
+            if number is None or np.isnan(number) or node.dtype.kind != "f" or node.dtype.itemsize < 4:
+                continue
+            is_zero = number == 0
+            if target.size < _LEAST_CLIPPED or (is_upper and is_zero and np.signbit(number)):
+                break
+            low, high = (-np.inf, number) if is_upper else (number, np.inf)
+            call(CLIP, value, *(constant(np.asarray(bound, node.dtype)) for bound in (low, high)), target)
+            if is_zero and not is_upper and not np.signbit(number):
+                call(np.add, target, constant(np.zeros((), node.dtype)), target)
+            return
+        call(node.function, *args, out=target)
 
     def row_of(self, node: Compute) -> Leaf | None:
         """The operand that is the same in every row of this tile, if all else is contiguous or the same everywhere."""

@@ -21,7 +21,7 @@ from mlopt.interpreter.views import View
 BOOL = np.dtype(np.bool_)
 INDEX = np.dtype(np.int64)
 
-_CLIP = cast(np.ufunc, vars(umath)["clip"])
+CLIP = cast(np.ufunc, vars(umath)["clip"])
 """What `np.clip` calls, after much else in Python; its stub does not have it."""
 
 
@@ -247,7 +247,7 @@ def _ceiling_quotient_unsigned(b: NodeBuilder, dtype: np.dtype, x: Ref, y: Ref) 
     return _ceiling_quotient(b, dtype, *_as_unsigned(x, y))
 
 
-def _number(ref: Ref) -> float | None:
+def number_of(ref: Ref) -> float | None:
     """The value of a constant."""
     if isinstance(ref.node, Leaf) and ref.node.constant:
         return float(ref.node.view.array().view(ref.dtype))
@@ -258,34 +258,40 @@ def _bound(name: str, b: NodeBuilder, dtype: np.dtype, x: Ref, y: Ref) -> Ref:
     """The larger or smaller of two; both bounds of one value, if they are numbers, are one step of twice the speed.
 
     `clip` compares, so that -0.0 is inside bounds that begin at 0.0; adding 0.0 makes it the 0.0 that it should be.
+    A bound that nothing lies beyond is none.
     """
     function, other = (np.maximum, np.minimum) if name == "arith.maximumf" else (np.minimum, np.maximum)
-    for inner, number in ((x.node, _number(y)), (y.node, _number(x))):
-        if number is None or not isinstance(inner, Compute) or inner.function is not other:
+    for operand, number in ((x, number_of(y)), (y, number_of(x))):
+        if number is None:
+            continue
+        if number == identity(name, dtype):
+            return operand
+        inner = operand.node
+        if not isinstance(inner, Compute) or inner.function is not other:
             continue
         for value, second in (inner.args, inner.args[::-1]):
-            bound = _number(second)
+            bound = number_of(second)
             if bound is not None:
                 low, high = (number, bound) if function is np.maximum else (bound, number)
                 if dtype.kind == "f" and low < high and high != 0 and not (low == 0 and np.signbit(low)):
-                    inside = b.apply(_CLIP, value, b.constant(low, dtype), b.constant(high, dtype))
+                    inside = b.apply(CLIP, value, b.constant(low, dtype), b.constant(high, dtype))
                     return b.apply(np.add, inside, b.constant(0.0, dtype)) if low == 0 else inside
     return b.apply(function, x, y)
 
 
 def _divide(b: NodeBuilder, _dtype: np.dtype, x: Ref, y: Ref) -> Ref:
     """Division; by a power of two it is the product with the inverse, which is as exact."""
-    number = _number(y)
+    number = number_of(y)
     if number is not None and 0 < abs(number) < np.inf and abs(np.frexp(number)[0]) == 0.5:
         inverse = b.constant(1 / number, y.dtype)
-        if _number(inverse) == 1 / number:
+        if number_of(inverse) == 1 / number:
             return b.apply(np.multiply, x, inverse)
     return b.apply(np.divide, x, y)
 
 
 def _power(b: NodeBuilder, dtype: np.dtype, x: Ref, y: Ref) -> Ref:
     """Powers; small whole ones are products, which numpy computes fifty times as fast."""
-    exponent = _number(y)
+    exponent = number_of(y)
     if exponent == 2.0:
         return b.apply(np.multiply, x, x)
     if exponent in (3.0, 4.0) and dtype.itemsize >= np.dtype(np.float32).itemsize:
@@ -399,7 +405,7 @@ def _without_scale(x: Ref) -> tuple[Ref, float]:
     node = x.node
     if isinstance(node, Compute) and node.function in (np.multiply, np.divide):
         for argument, factor in ((0, 1), (1, 0)) if node.function is np.multiply else ((0, 1),):
-            number = _number(node.args[factor])
+            number = number_of(node.args[factor])
             if number is not None and _SMALLEST_SCALE <= abs(number) <= 1 / _SMALLEST_SCALE:
                 return node.args[argument], number if node.function is np.multiply else 1 / number
     return x, 1.0

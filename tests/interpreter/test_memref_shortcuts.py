@@ -131,6 +131,49 @@ def test_two_bounds_are_one_step(
         np.testing.assert_array_equal(np.signbit(got[zeros]), expected)
 
 
+@pytest.mark.parametrize(
+    ("operation", "bound", "calls"),
+    [
+        ("maximumf", "0.0", ["clip", "add"]),
+        ("maximumf", "-0.0", ["clip"]),
+        ("maximumf", "-1.0", ["clip"]),
+        ("minimumf", "0.0", ["clip"]),
+        ("minimumf", "-0.0", ["minimum"]),
+        ("minimumf", "6.0", ["clip"]),
+        ("maximumf", "0x{nan}", ["maximum"]),
+        ("maximumf", "0x{minus}", ["copyto"]),
+        ("minimumf", "0x{plus}", ["copyto"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("bound_first", [True, False])
+def test_one_bound_of_many_elements(
+    kind: str, bound_first: bool, operation: str, bound: str, calls: list[str]
+) -> None:
+    """NaN stays; -0.0 is below 0.0 (IEEE 754-2019, `maximum` and `minimum`). A bound of few elements is one call."""
+    digits = {
+        "f32": ("7FC00000", "FF800000", "7F800000"),
+        "f64": ("7FF8" + "0" * 12, "FFF" + "0" * 13, "7FF" + "0" * 13),
+    }
+    nan, minus, plus = digits[kind]
+    literal = bound.format(nan=nan, minus=minus, plus=plus)
+    operands = "%c, %i0" if bound_first else "%i0, %c"
+    text = of_constant(f"arith.{operation} {operands}", literal, kind, n=4000)
+    assert Calls(text).names == calls
+    small = Calls(of_constant(f"arith.{operation} {operands}", literal, kind)).names
+    assert small == (calls if calls == ["copyto"] else [operation.removesuffix("f")])
+    x = np.resize(np.append(VALUES, np.nan), 4000).astype("f4" if kind == "f32" else "f8")
+    number = {"0x{nan}": np.nan, "0x{minus}": -np.inf, "0x{plus}": np.inf}.get(bound) or float(bound)
+    got = run(text, {"x": x})["y"]
+    want = (np.maximum if operation == "maximumf" else np.minimum)(x, x.dtype.type(number))
+    np.testing.assert_array_equal(got, want)
+    if calls[0] == "clip" and number == 0:
+        zeros = (x == 0) & (got == 0)
+        signs = [np.signbit(x[zeros]), np.full(zeros.sum(), np.signbit(number))]
+        expected = np.logical_and(*signs) if operation == "maximumf" else np.logical_or(*signs)
+        np.testing.assert_array_equal(np.signbit(got[zeros]), expected)
+
+
 ERF_POINTS = np.concatenate([np.linspace(-7, 7, 4001), [1e-30, 1e4, -3e38, np.inf, -np.inf]]).astype(
     np.float32
 )
