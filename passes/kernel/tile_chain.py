@@ -19,6 +19,9 @@ from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 _MOST_TILES = 16
 """More make launches long, and slow to compile and to run."""
 
+_MOST_OPS = 128
+"""In the tiles of one launch, for the same reason: what is in tiles may be cut again, and each cut multiplies them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
@@ -137,18 +140,18 @@ def _tilings(members: list[LaunchOp], fits: Callable[[int], bool], needs: Worksp
     """
     name = joined_name(tuple(member.kernel_name.data for member in members))
     whole = joined(members, name)
-    axes = len(cuts_of(whole))
+    limits = [min(cut.units, _MOST_TILES, _MOST_OPS // max(1, len(cut.dims))) for cut in cuts_of(whole)]
     before = _temporaries(whole, needs)
     least = needs.least(members[0]) if len(members) == 1 else None
     whole.erase()
-    for axis in range(axes):
+    for axis, most in enumerate(limits):
+        if most < 2:
+            continue
         reached, tiles, tiling = before, 1, None
         while True:
-            tiles *= 2
+            tiles = min(2 * tiles, most)
             launch = joined(members, name)
-            cut = cuts_of(launch)[axis]
-            most = min(cut.units, _MOST_TILES)
-            made = cut.apply(min(tiles, cut.units))
+            made = cuts_of(launch)[axis].apply(tiles)
             if tiling is not None:
                 tiling.discard()
             tiling = Tiling(tuple(members), launch, made)

@@ -65,9 +65,14 @@ IN_DOUBLE = _names("DFT LRN Shrink")
 adds to and subtracts from one sum for all channels, Shrink computes in single precision for all types. The right value
 is computed in double precision, and onnxruntime's distance from it is allowed: exported models run in onnxruntime."""
 
-EXPONENTIAL = _names("Elu Selu Celu Softplus Mish")
+EXPONENTIAL = _names("Elu Selu Celu Softplus")
 """Functions that the standard defines by `exp(x) - 1` or `log(1 + exp(x))`: a number of size 1 is rounded in between,
 however small the result is."""
+
+GATED = _names("Gelu BiasGelu FastGelu QuickGelu Swish Mish")
+"""Functions `x * gate`, where the gate is `(1 + erf(x / sqrt(2))) / 2`, `(1 + tanh(...)) / 2`, a sigmoid or the tanh of
+`log(1 + exp(x))`: a number of size 1 is rounded in between, and what rounding does is relative to `x`, however small
+the gate is. `x` is the sum of the operands."""
 
 SHIFTED = _names("InstanceNormalization GroupNormalization")
 """Operators that onnxruntime computes as `x * a + (b - mean * a)` with `a = scale / sqrt(variance + epsilon)`, or that
@@ -161,13 +166,14 @@ def _moved_feeds(
 ) -> list[dict[str, Array]]:
     """The operands moved up and down at random, element by element, and to multiples of what they may be off.
 
-    Where the operator rounds in between, also those that are exact; but no exponent, of which parity counts.
+    Where the operator rounds in between, also those that are exact; but no exponent, of which parity counts. Of two
+    sets of multiples one lies half-way between the other: numbers that may be equal are, in one of them at least.
     """
     if exact and all(value.error == 0 for value in inputs):
         return []
     generator = np.random.default_rng(len(inputs))
     up = {value.name: value.arrays[run] for value in inputs}
-    down, equal = dict(up), dict(up)
+    down, equal, also_equal = dict(up), dict(up), dict(up)
     for value in inputs:
         array = value.arrays[run]
         if value.structural or not is_floating(array) or not array.size:
@@ -183,8 +189,10 @@ def _moved_feeds(
             down[value.name] = np.asarray(wide - delta).astype(array.dtype)
         if value.error:
             grid = 2 * MARGIN * value.error
-            equal[value.name] = np.where(finite, np.rint(wide / grid) * grid, wide).astype(array.dtype)
-    return [up, down, equal] if exact else [up, down]
+            for multiples, offset in ((equal, 0.0), (also_equal, 0.5)):
+                nearest = (np.rint(wide / grid + offset) - offset) * grid
+                multiples[value.name] = np.where(finite, nearest, wide).astype(array.dtype)
+    return [up, down, equal, also_equal] if exact else [up, down]
 
 
 def _require_told_apart(first: Value, second: Value, run: int) -> None:
@@ -203,12 +211,16 @@ def _floor(node: onnx.NodeProto, feeds: Mapping[str, Array]) -> float:
     if node.op_type in SHIFTED:
         return max(FLOOR, _largest_product(node, feeds))
     if node.op_type in EXPONENTIAL:
-        factors = [abs(attribute.f) for attribute in node.attribute]  # alpha and gamma
-        if node.op_type == "Mish":  # x * tanh(log(1 + exp(x)))
-            x = np.abs(feeds[node.input[0]].astype(np.float64))
-            factors = [float(x[np.isfinite(x)].max(initial=0.0))]
-        return math.prod(max(1.0, factor) for factor in factors)
+        return math.prod(max(1.0, abs(attribute.f)) for attribute in node.attribute)  # alpha and gamma
+    if node.op_type in GATED:
+        return max(FLOOR, sum(_largest(feeds[name]) for name in node.input if name))
     return FLOOR
+
+
+def _largest(array: Array) -> float:
+    """The largest finite number, without its sign."""
+    wide = np.abs(array.astype(np.float64))
+    return float(wide[np.isfinite(wide)].max(initial=0.0))
 
 
 def _largest_product(node: onnx.NodeProto, feeds: Mapping[str, Array]) -> float:
@@ -272,7 +284,7 @@ def _error(right: Array, moved: Sequence[Array], exact: bool, floor: float) -> f
         return 0.0
     wide = right.astype(np.float64)
     finite = np.isfinite(wide)
-    largest = float(np.abs(wide[finite]).max(initial=0.0))
+    largest = _largest(right)
     error = 0.0
     for other in moved:
         found = other.astype(np.float64)

@@ -75,3 +75,23 @@ def test_functions_that_are_defined_by_an_exponential() -> None:
     found, error = evaluated("Elu", [value("x", x)])
     assert abs(found.item() - np.expm1(-1e-4)) <= F32_EPS
     assert error >= 2 * F32_EPS
+
+
+@pytest.mark.parametrize("op_type", ["Gelu", "Swish", "Mish"])
+def test_functions_that_are_gates(op_type: str) -> None:
+    """x * gate(x): a gate of 1e-7 is the difference of two numbers of size 1, of which each is off by its rounding."""
+    x = value("x", np.array([-5.2], np.float32))
+    node = helper.make_node(op_type, ["x"], ["y"], "n")
+    (found,), (error,) = evaluate_step(node, [x], 24, 1)
+    assert abs(found[0].item()) < 0.05
+    assert error >= 2 * F32_EPS * 5.2
+
+
+@pytest.mark.parametrize("distance", [0.1, 0.5, 1.0])
+def test_numbers_of_one_tensor_that_may_be_equal(distance: float) -> None:
+    """Two numbers that are nearer than what they may be off, wherever they lie, may be one to `Unique`."""
+    error = 1e-6
+    for low in np.linspace(1, 1 + 16 * error, 33):
+        x = np.array([low, low + distance * error])
+        with pytest.raises(NoValue):
+            evaluated("Unique", [value("x", x, error=error)])

@@ -18,6 +18,7 @@ from mlopt.dialects.kernel import LaunchOp
 from mlopt.interpreter.graph import evaluate_module
 from mlopt.interpreter.memref import Executable
 from mlopt.ir import CompilerContext, make_context, verify_module
+from mlopt.ir.functions import find_main, only_block
 from mlopt.memory.step_rewrites import join_steps, rerun
 from mlopt.memory.steps import StepGraph, profile
 from mlopt.passes.kernel.block_steps import BlockSteps
@@ -26,7 +27,7 @@ from mlopt.passes.kernel.fit_memory import FitMemoryPass
 from mlopt.passes.kernel.join_launches import joined
 from mlopt.passes.kernel.launches import blocks_with_launches
 from mlopt.passes.kernel.run_again import run_again
-from mlopt.passes.kernel.tile_chain import Tiling, candidates
+from mlopt.passes.kernel.tile_chain import Tiling, best_tiling, candidates
 from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 from mlopt.passes.memref.summary import memory_summary
 from mlopt.passes.registry import load_pass
@@ -182,6 +183,30 @@ def test_reshapes_between_launches_go_into_them() -> None:
     x = np.arange(1024, dtype=np.float32).reshape(32, 32) / 1024
     (got,) = evaluate(result.module, [x], result.context)
     np.testing.assert_allclose(got, np.exp(x).sum(axis=1), rtol=1e-6)
+
+
+def test_tiles_of_tiles_are_few() -> None:
+    """Launches in tiles are cut again, along other axes too, but not into ever more operations."""
+    text = """
+      func.func @main(%x: tensor<8x8x4xi8>, %w: tensor<4x8xf32>) -> tensor<8x8x8xf32> {
+        %a = graph.cast %x : tensor<8x8x4xi8> to tensor<8x8x4xi32>
+        %b = graph.cast %a : tensor<8x8x4xi32> to tensor<8x8x4xf32>
+        %c = graph.matmul %b, %w : (tensor<8x8x4xf32>, tensor<4x8xf32>) -> tensor<8x8x8xf32>
+        %y = graph.exp %c : tensor<8x8x8xf32>
+        func.return %y : tensor<8x8x8xf32>
+      }"""
+    result, needs, moves = run_passes(text), WorkspaceNeeds(None), 0
+    main = find_main(result.module)
+    assert main is not None
+    block = only_block(main)
+    x, w = np.arange(256, dtype=np.int8).reshape(8, 8, 4), np.eye(4, 8, dtype=np.float32) / 128
+    while tiling := best_tiling(steps_of(block, needs), 0, needs, only_fitting=False):
+        tiling.apply()
+        moves += 1
+        assert all(len(launch.body.ops) <= 160 for launch in result.launches)
+    assert moves >= 2
+    (got,) = evaluate(result.module, [x, w], result.context)
+    np.testing.assert_allclose(got, np.exp(x @ w), rtol=1e-6)
 
 
 def test_what_is_kept_runs_again() -> None:
