@@ -69,11 +69,12 @@ def can_be_joined(graph: StepGraph, members: Sequence[int]) -> bool:
     )
 
 
-def join_steps(graph: StepGraph, members: Sequence[int], workspace: int, inside: int | None) -> StepGraph:
+def join_steps(graph: StepGraph, members: Sequence[int], workspace: int) -> StepGraph:
     """The graph with `members`, in ascending order, as one step of that workspace at the place of the last of them.
 
-    `inside`: the value that only they use, and that is part of the workspace from now on.
+    What one of them makes and only others of them use is part of the workspace from now on.
     """
+    together = set(members)
     place: dict[int, int] = {}
     kept = [step for step in range(len(graph.steps)) if step not in members or step == members[-1]]
     for position, step in enumerate(kept):
@@ -87,7 +88,10 @@ def join_steps(graph: StepGraph, members: Sequence[int], workspace: int, inside:
         own = workspace if step == members[-1] else graph.steps[step].workspace
         steps.append(Step(tuple(sorted(after)), own))
     values = tuple(
-        Value(0 if index == inside else value.size, tuple(dict.fromkeys(place[step] for step in value.steps)))
-        for index, value in enumerate(graph.values)
+        Value(
+            0 if together.issuperset(value.steps) and len(set(value.steps)) > 1 else value.size,
+            tuple(dict.fromkeys(place[step] for step in value.steps)),
+        )
+        for value in graph.values
     )
     return StepGraph(tuple(steps), values)

@@ -71,11 +71,9 @@ def best_tiling(
     worst = max(range(len(live)), key=live.__getitem__)
     now = excess(graph, capacity)
     best: tuple[tuple[bool, float, float], Tiling] | None = None
-    for positions, inside in list(
-        candidates(steps, worst)
-    ):  # before there are tilings, which use what they read
+    for positions in list(candidates(steps, worst)):  # before there are tilings, which use what they read
         members = [op for op in (steps.ops[position] for position in positions) if isinstance(op, LaunchOp)]
-        joining = _Joining(graph, positions, inside, worst, capacity)
+        joining = _Joining(graph, positions, worst, capacity)
         has_fitting = only_fitting or (best is not None and not best[0][0])
         if joining.excess(0) >= now or (has_fitting and not joining.fits(0)):
             continue
@@ -100,17 +98,16 @@ class _Joining:
 
     graph: StepGraph
     positions: list[int]
-    inside: int | None
     worst: int
     capacity: int
 
     def excess(self, workspace: int) -> int:
         """The bytes above the capacity, over all steps."""
-        return excess(join_steps(self.graph, self.positions, workspace, self.inside), self.capacity)
+        return excess(join_steps(self.graph, self.positions, workspace), self.capacity)
 
     def fits(self, workspace: int) -> bool:
         """Whether the new step, and the one at which the most was live, stay within the capacity."""
-        joined = join_steps(self.graph, self.positions, workspace, self.inside)
+        joined = join_steps(self.graph, self.positions, workspace)
         live = profile(joined, range(len(joined.steps)))
         new = self.positions[-1] - len(self.positions) + 1
         before = sum(1 for position in self.positions if position < self.worst)
@@ -118,18 +115,18 @@ class _Joining:
         return max(live[new], live[old]) <= self.capacity
 
 
-def candidates(steps: BlockSteps, worst: int) -> Iterator[tuple[list[int], int | None]]:
-    """Positions of launches to join, and the value that will be inside of them."""
+def candidates(steps: BlockSteps, worst: int) -> Iterator[list[int]]:
+    """Positions of launches to join, between which a value is that is live at `worst`."""
     graph = steps.graph
     if isinstance(steps.ops[worst], LaunchOp):
-        yield [worst], None
-    for index, value in enumerate(graph.values):
+        yield [worst]
+    for value in graph.values:
         positions = sorted(set(value.steps))
         if not value.size or not positions or not positions[0] <= worst <= positions[-1]:
             continue
         members = [op for op in (steps.ops[position] for position in positions) if isinstance(op, LaunchOp)]
         if 1 < len(members) == len(positions) and can_join(members) and can_be_joined(graph, positions):
-            yield positions, index
+            yield positions
 
 
 def _tilings(members: list[LaunchOp], fits: Callable[[int], bool], needs: WorkspaceNeeds) -> Iterator[Tiling]:

@@ -241,7 +241,7 @@ def test_joined_steps_have_nothing_between_that_needs_them(members: list[int], a
 def test_join_by_hand() -> None:
     """Steps 1 and 3 become one of 7 bytes of workspace, in which the value between them is."""
     graph = graph_of_nodes([4, 8, 2, 1], [[], [0], [0], [1, 2]])
-    joined = join_steps(graph, [1, 3], 7, 1)
+    joined = join_steps(graph, [1, 3], 7)
     assert joined.steps == (Step(), Step((0,)), Step((0, 1), 7))
     assert joined.values == (Value(4, (0, 2, 1)), Value(0, (2,)), Value(2, (1, 2)), Value(1, (2,)))
     assert profile(joined, range(3)) == [4, 6, 14]

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 
 import mlopt
@@ -77,6 +79,12 @@ def steps_of(block: Block, needs: WorkspaceNeeds) -> BlockSteps:
     return BlockSteps(block, needs.alignment, needs.least)
 
 
+def main_of(module: ModuleOp) -> FuncOp:
+    main = find_main(module)
+    assert main is not None
+    return main
+
+
 PASSES = ((), ("fuse-kernels",), ("reuse-in-place",), ("fuse-kernels", "place-concats", "reuse-in-place"))
 
 
@@ -90,7 +98,7 @@ def test_random_launches_in_tiles(case: GraphCase, passes: tuple[str, ...], seed
         found = [entry for step in range(len(steps.ops)) for entry in candidates(steps, step)]
         if not found:
             continue
-        positions, inside = generator.choice(found)
+        positions = generator.choice(found)
         members = [op for position in positions if isinstance(op := steps.ops[position], LaunchOp)]
         launch = joined(members, "joined")
         cuts = cuts_of(launch)
@@ -99,7 +107,7 @@ def test_random_launches_in_tiles(case: GraphCase, passes: tuple[str, ...], seed
             continue
         cut = generator.choice(cuts)
         tiling = Tiling(tuple(members), launch, cut.apply(min(cut.units, generator.randint(2, 5))))
-        foreseen = join_steps(steps.graph, positions, needs.least(launch), inside)
+        foreseen = join_steps(steps.graph, positions, needs.least(launch))
         tiling.apply()
         checked.check()
         assert live(steps_of(block, needs).graph) == live(foreseen)
@@ -196,9 +204,7 @@ def test_tiles_of_tiles_are_few() -> None:
         func.return %y : tensor<8x8x8xf32>
       }"""
     result, needs, moves = run_passes(text), WorkspaceNeeds(None), 0
-    main = find_main(result.module)
-    assert main is not None
-    block = only_block(main)
+    block = only_block(main_of(result.module))
     x, w = np.arange(256, dtype=np.int8).reshape(8, 8, 4), np.eye(4, 8, dtype=np.float32) / 128
     while tiling := best_tiling(steps_of(block, needs), 0, needs, only_fitting=False):
         tiling.apply()
@@ -207,6 +213,22 @@ def test_tiles_of_tiles_are_few() -> None:
     assert moves >= 2
     (got,) = evaluate(result.module, [x, w], result.context)
     np.testing.assert_allclose(got, np.exp(x @ w), rtol=1e-6)
+
+
+def test_all_that_joined_launches_alone_use_is_foreseen() -> None:
+    """Two tensors between three launches, one handed on by the second: both are inside of the one that they become."""
+    text = """
+      func.func @main(%x: tensor<64xf32>, %z: tensor<64xf32>) -> tensor<64xf32> {
+        %a = graph.exp %x : tensor<64xf32>
+        %b = graph.neg %a : tensor<64xf32>
+        %y = graph.add %a, %b : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+        func.return %y : tensor<64xf32>
+      }"""
+    needs = WorkspaceNeeds(None)
+    steps = steps_of(only_block(main_of(run_passes(text).module)), needs)
+    assert [0, 1, 2] in candidates(steps, 1)
+    assert live(steps.graph) == [256, 512, 512, 0]
+    assert live(join_steps(steps.graph, [0, 1, 2], 128)) == [128, 0]
 
 
 def test_what_is_kept_runs_again() -> None:
