@@ -2,10 +2,10 @@
 
 Each repetition is a process of its own, from its start to a model that is printed and loaded into the engine, as the
 commands do it: without copies of the levels above, which only a report wants. Time is exclusive: a verification inside
-a pass counts as verification only, a module imported inside it as import. The median over the repetitions is shown;
-what is not in any row below "other" is there. A run before them, which is not counted, compiles all modules to
-bytecode, as a user has them. It goes to a folder of the benchmark's own: an environment may forbid to write it
-elsewhere (`PYTHONDONTWRITEBYTECODE`).
+a pass counts as verification only, a module imported or a method of a dataclass compiled inside it as import. The
+median over the repetitions is shown; what is not in any row below "other" is there. A run before them, which is not
+counted, compiles all modules to bytecode, as a user has them. It goes to a folder of the benchmark's own: an
+environment may forbid to write it elsewhere (`PYTHONDONTWRITEBYTECODE`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def measure(model: Path, inputs: Path | None, dims: dict[str, int], spawned: flo
     _watch_imports(clock)
     _watch_collections(clock)
 
-    from mlopt import compilation
+    from mlopt import compilation, on_demand
     from mlopt.arrays import read_npz
     from mlopt.frontend.onnx import importer
     from mlopt.ir.printer import print_module
@@ -103,6 +103,7 @@ def measure(model: Path, inputs: Path | None, dims: dict[str, int], spawned: flo
             return "lowering"
         return f"{level}: passes"
 
+    clock.wrap(on_demand.MethodOnDemand, "compile", "imports: methods of dataclasses")
     clock.wrap(manager, "_apply", phase_of)
     clock.wrap(manager, "_verify", "verification")
     clock.wrap(manager, "_check", "conditions of passes")

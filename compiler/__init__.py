@@ -15,7 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mlopt.diagnostics import (
+from mlopt.on_demand import defer_methods_of_dataclasses, names_on_demand
+
+defer_methods_of_dataclasses("mlopt", "xdsl")  # before there is any
+
+from mlopt.diagnostics import (  # noqa: E402
     InputError,
     MloptError,
     ParseFailure,
@@ -25,7 +29,6 @@ from mlopt.diagnostics import (
     UnsupportedError,
     VerifyFailure,
 )
-from mlopt.on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from mlopt.model import Model, compile

@@ -1,13 +1,16 @@
-"""What is imported when it is first needed: names of a package, and tables that modules fill.
+"""What is made when it is first needed: names of a package, tables that modules fill, methods of dataclasses.
 
 Python's import locks hold here too: threads that need the same module wait for it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from types import FunctionType
 from typing import Any, TypeVar, overload
 
 _K = TypeVar("_K")
@@ -76,3 +79,74 @@ class TableOnDemand(dict[_K, _V]):
             return self[key]
         except KeyError:
             return default
+
+
+class MethodOnDemand:
+    """A method that a dataclass gets: its text is compiled when it is first looked up, and it takes this one's place.
+
+    Whoever gets it, an instance that is called or `inspect.signature`, has the function itself.
+    """
+
+    __slots__ = ("__name__", "_function", "_make")
+
+    def __init__(self, name: str, make: Callable[[], FunctionType]):
+        self.__name__ = name
+        self._make: Callable[[], FunctionType] | None = make
+        self._function: FunctionType | None = None
+
+    def compile(self) -> FunctionType:
+        """The function; two threads may compile it, and get one of two that are the same."""
+        make = self._make
+        if make is not None:
+            self._function = make()
+            self._make = None
+        assert self._function is not None
+        return self._function
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        function = self.compile()
+        for cls in owner.__mro__:
+            if vars(cls).get(self.__name__) is self:
+                function.__qualname__ = f"{cls.__qualname__}.{self.__name__}"
+                setattr(cls, self.__name__, function)
+        return function.__get__(instance, owner)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """For what has wrapped the method, as dataclasses do with `__repr__`."""
+        return self.compile()(*arguments)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """Likewise, for `inspect.signature`."""
+        return inspect.signature(self.compile())
+
+
+def defer_methods_of_dataclasses(*packages: str) -> None:
+    """Let the dataclasses of some packages that are made from now on have methods on demand.
+
+    Python compiles four to six methods of each from text, of which most are never called. It has nothing to defer from
+    3.13 on, where one text holds them all.
+    """
+    python: dict[str, Any] = dataclasses.__dict__
+    create: Any = python.get("_create_fn")
+    process: Any = python["_process_class"]
+    if create is None:
+        return
+
+    def create_on_demand(
+        name: str, *arguments: Any, globals: dict[str, Any] | None = None, **keywords: Any
+    ) -> Any:
+        def make() -> FunctionType:
+            return create(name, *arguments, globals=globals, **keywords)
+
+        module: str = (globals or {}).get("__name__", "")
+        return MethodOnDemand(name, make) if module.partition(".")[0] in packages else make()
+
+    def process_without_signature(cls: type, *arguments: Any) -> type:
+        # The text that a class without one would get has the signature of `__init__`.
+        if not cls.__doc__ and cls.__module__.partition(".")[0] in packages:
+            cls.__doc__ = cls.__name__
+        return process(cls, *arguments)
+
+    python["_create_fn"] = create_on_demand
+    python["_process_class"] = process_without_signature

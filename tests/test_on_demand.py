@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import inspect
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from mlopt.on_demand import TableOnDemand, names_on_demand
+from mlopt.on_demand import MethodOnDemand, TableOnDemand, defer_methods_of_dataclasses, names_on_demand
 
 TABLE: TableOnDemand[str, int] = TableOnDemand([])
 
@@ -119,3 +126,116 @@ def test_a_compilation_loads_what_its_model_has() -> None:
 @pytest.mark.parametrize("code", ["import mlopt", "from mlopt.cli.main import build_parser; build_parser()"])
 def test_the_package_and_the_help_load_no_dialect(code: str) -> None:
     assert not [name for name in _modules_loaded_by(code) if name.startswith(("xdsl.", "mlopt.ir"))]
+
+
+@pytest.fixture
+def methods_on_demand() -> Iterator[None]:
+    """Dataclasses of this module have methods on demand while a test runs."""
+    python: dict[str, Any] = dataclasses.__dict__
+    before = dict(python)
+    defer_methods_of_dataclasses(__name__.partition(".")[0])
+    yield
+    python.update(before)
+
+
+def _point(**options: Any) -> Any:
+    """A dataclass made now, with a default, a factory, and a subclass's view of both."""
+
+    @dataclass(**options)
+    class Base:
+        x: int
+
+    @dataclass(**options)
+    class Point(Base):
+        y: int = 2
+        rest: tuple[int, ...] = field(default_factory=tuple, repr=False)
+
+    return Point
+
+
+def _methods_on_demand(kind: Any) -> set[str]:
+    attributes: dict[str, object] = dict(kind.__dict__)
+    return {name for name, value in attributes.items() if isinstance(value, MethodOnDemand)}
+
+
+def _said(make: Callable[[], object]) -> object:
+    """What a function returns, or the kind of its error and the words."""
+    try:
+        return make()
+    except Exception as error:
+        return type(error), str(error)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"frozen": True},
+    {"order": True},
+    {"eq": False},
+    {"slots": True},
+    {"frozen": True, "slots": True},
+    {"unsafe_hash": True},
+    {"kw_only": True},
+    {"repr": False},
+    {"init": False},
+]
+
+USES: list[Callable[[Any], object]] = [
+    lambda kind: (kind(x=1).x, kind(x=1).y, kind(x=1).rest, kind(x=1, y=3, rest=(1,)).rest),
+    lambda kind: kind(1, 2) == kind(1),
+    lambda kind: (kind(x=1) == kind(x=1), kind(x=1) == kind(x=2), kind(x=1) != kind(x=2), kind(x=1) == 1),
+    lambda kind: repr(kind(x=1)) if "repr" in vars(kind) else repr(kind(x=1)).partition(" at ")[0],
+    lambda kind: len({kind(x=1), kind(x=1)}),
+    lambda kind: kind(x=1) < kind(x=2),
+    lambda kind: setattr(kind(x=1), "x", 2),
+    lambda kind: delattr(kind(x=1), "x"),
+    lambda kind: setattr(kind(x=1), "z", 2),
+    lambda kind: kind(1, 2, (), 4),
+    lambda kind: kind().x,
+    lambda kind: (copy.deepcopy(kind(x=1)) == kind(x=1), copy.copy(kind(x=1)).x),
+    lambda kind: dataclasses.asdict(dataclasses.replace(kind(x=1), y=5)),
+    lambda kind: str(inspect.signature(kind)),
+    lambda kind: [str(inspect.signature(getattr(kind, name))) for name in ("__init__", "__eq__", "__repr__")],
+    lambda kind: (kind.__init__.__qualname__, kind.__hash__ is None, kind.__match_args__),
+    lambda kind: type("Sub", (kind,), {"y": 7})(x=1).x,
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_dataclasses_are_what_they_were(options: dict[str, Any], request: pytest.FixtureRequest) -> None:
+    """Each use with a class of its own, so that it is the first to ask for a method."""
+    right = [_said(lambda use=use: use(_point(**options))) for use in USES]
+    request.getfixturevalue("methods_on_demand")
+    kinds = [_point(**options) for _ in USES]
+    assert any(map(_methods_on_demand, kinds))
+    assert [
+        _said(lambda use=use, kind=kind: use(kind)) for use, kind in zip(USES, kinds, strict=True)
+    ] == right
+
+
+@pytest.mark.usefixtures("methods_on_demand")
+def test_a_method_is_compiled_once_when_it_is_called() -> None:
+    kind = _point()
+    assert _methods_on_demand(kind) == {"__init__", "__eq__"}
+    assert kind(1) == kind(1)
+    assert not _methods_on_demand(kind)
+
+
+@pytest.mark.usefixtures("methods_on_demand")
+def test_what_others_define_is_left_alone() -> None:
+    """By the module that a class is in."""
+    code = "from dataclasses import dataclass\n@dataclass\nclass C:\n  x: int\n"
+    module = ModuleType("elsewhere")
+    sys.modules[module.__name__] = module
+    try:
+        exec(code, vars(module))
+    finally:
+        del sys.modules[module.__name__]
+    assert not _methods_on_demand(module.C)
+    assert module.C.__doc__ == "C(x: 'int')"
+
+
+def test_records_of_the_compiler_can_be_pickled() -> None:
+    from mlopt.options import CompileOptions
+
+    options = CompileOptions(dims={"n": 2})
+    assert pickle.loads(pickle.dumps(options)) == options
