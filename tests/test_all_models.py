@@ -31,12 +31,12 @@ LARGER_ARENAS = {
     # Two layers of two directions are loops: the model as imported has an LSTM node, and nothing that is inside it.
     # All steps' products with the input are made at once, which takes twice what the inputs of a layer do.
     "bilstm_tagger": (0.70, 1.90),
-    # The windows of a convolution of 258 filters over 4 positions are larger than what it reads.
-    "silero_vad-silero_vad_16k_op15": (0.28, 1.30),
+    # A convolution of 258 filters over 4 positions, which are larger than what is read, works in the rest.
+    "silero_vad-silero_vad_16k_op15": (0.22, 1.00),
     # Products of f16 are summed in f32, in a workspace.
-    "bert_tiny_fp16": (0.21, 1.70),
+    "bert_tiny_fp16": (0.18, 1.45),
     # Between its nodes the model has bytes; here they are f32, as in the model that was quantized.
-    "mobilenetv2_035_int8_qdq": (0.14, 1.20),
+    "mobilenetv2_035_int8_qdq": (0.14, 1.01),
     # What is live at the peak is the operands and the result of one operation, which has nothing to be fused with.
     "whisper_nano_encoder": (0.08, 0.87),
 }

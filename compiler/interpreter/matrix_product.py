@@ -19,7 +19,7 @@ from mlopt.interpreter.factors import Factor, Factors, Groups
 from mlopt.interpreter.lowering import Binding
 from mlopt.interpreter.plan import PlanBuilder, Repeats
 from mlopt.interpreter.products import emit_product
-from mlopt.interpreter.scratch import Scratch
+from mlopt.interpreter.scratch import SCARCE, Scratch
 from mlopt.interpreter.views import Region, View, merged_strides
 from mlopt.interpreter.ways import Way, Ways
 
@@ -52,8 +52,13 @@ class MatrixProduct:
         way, self._room = self._ways.only, 0
         if way is None:
             factors = (self._factors.left, self._factors.right)
-            room = scratch.room - max(self._temporaries(factor) for factor in factors)
-            slab_room = scratch.room - max(self._temporaries(f) if f.slab is None else 0 for f in factors)
+            room, slab_room = (
+                max(min(SCARCE, scratch.room), scratch.room - max(temporaries))
+                for temporaries in (
+                    [self._temporaries(factor) for factor in factors],
+                    [self._temporaries(factor) if factor.slab is None else 0 for factor in factors],
+                )
+            )
             way = self._ways.choose(room, slab_room)
             self._room = slab_room if way.slabs else room
         self._way = way

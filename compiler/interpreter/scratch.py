@@ -20,6 +20,9 @@ from mlopt.interpreter.views import Region, View, row_major
 ALIGNMENT = 64
 UNLIMITED = 1 << 62
 
+SCARCE = 1
+"""A capacity with which code takes as few bytes as it can, at any cost in time. With 0 it takes what is reasonable."""
+
 
 def aligned(nbytes: int) -> int:
     """`nbytes` rounded up to the alignment."""
@@ -52,9 +55,9 @@ class Scratch:
 
     @property
     def room(self) -> int:
-        """Bytes that are left, for those to whom every byte may make a difference."""
+        """Bytes that are left, for those to whom every byte may make a difference; `SCARCE` if all are taken."""
         self.asked = UNLIMITED
-        return max(0, self._capacity - self._top)
+        return max(min(SCARCE, self._capacity), self._capacity - self._top)
 
     @contextmanager
     def frame(self) -> Generator[None]:

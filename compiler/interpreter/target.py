@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mlopt.diagnostics import VerifyFailure
-from mlopt.interpreter.scratch import ALIGNMENT, UNLIMITED
+from mlopt.interpreter.scratch import ALIGNMENT, SCARCE, UNLIMITED
 from mlopt.interpreter.translate import Forms, measure
 from mlopt.ir.context import ScratchNeed
 from mlopt.ir.locations import place_of_op
@@ -40,11 +40,15 @@ class NumpyTarget:
         least = measure(module, func, 0, forms) if most.enough else most
 
         @cache
+        def find_least() -> int:
+            return measure(module, func, SCARCE, forms).nbytes if least.nbytes else 0
+
+        @cache
         def nanoseconds(nbytes: int) -> float:
             if nbytes >= min(most.nbytes, most.enough):
                 return most.nanoseconds
-            if nbytes <= least.nbytes:
+            if nbytes == least.nbytes:
                 return least.nanoseconds
             return measure(module, func, nbytes, forms).nanoseconds
 
-        return ScratchNeed(least.nbytes, most.nbytes, nanoseconds)
+        return ScratchNeed(least.nbytes, most.nbytes, nanoseconds, find_least)

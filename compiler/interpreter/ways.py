@@ -82,7 +82,8 @@ class Ways:
     def choose(self, room: int, slab_room: int) -> Way:
         """The cheapest way that fits; without enough scratch for any, tap by tap in the smallest blocks.
 
-        `room` and `slab_room` are the bytes that blocks may take without slabs and with them.
+        `room` and `slab_room` are the bytes that blocks may take without slabs and with them. If that is more than
+        nothing and still not enough, blocks get as small as it takes, at any cost.
         """
         budget = min(max(room, SMALLEST_BLOCK_BYTES), BLOCK_BYTES)
         whole = dict(enumerate(self._extents))
@@ -95,7 +96,21 @@ class Ways:
             way = self._looking_ahead(way, available)
             if self.need(way) <= available and self.cost(way) < self.cost(best):
                 best = way
-        return best
+        return best if not 0 < room < self.need(best) else self._scarce(room)
+
+    def _scarce(self, room: int) -> Way:
+        """The cheapest way in blocks that fit, cut down to single rows and columns and short sums if need be."""
+        whole = dict(enumerate(self._extents))
+        ways = [self._cut_finely(self._simplest(whole), room)]
+        if self._sums_in_pieces():
+            pieces = self._cut_inner(Way(whole, self._factors.in_tile, tiled=True), room, room)
+            ways.append(self._cut_finely(pieces, room))
+        fitting = [way for way in ways if self.need(way) <= room]
+        return min(fitting, key=self.cost) if fitting else min(ways, key=self.need)
+
+    def _cut_finely(self, way: Way, room: int) -> Way:
+        roles = self._factors.roles
+        return self._cut_dims(way, [(d, 1) for d in (*roles.batch, *roles.column, *roles.row)], room, room)
 
     def _candidates(self, block: Mapping[int, int]) -> Iterator[Way]:
         """Ways that take more scratch than the simplest."""

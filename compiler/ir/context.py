@@ -25,13 +25,20 @@ Evaluator = Callable[[Operation, Sequence[np.ndarray]], Sequence[np.ndarray]]
 class ScratchNeed:
     """Bytes of scratch that an engine needs beside the buffers a function declares itself.
 
-    `minimum`: without it the function can't run; `preferred`: more brings nothing; `nanoseconds`: how long a call
-    takes with so many bytes, roughly, if the engine has a model of that.
+    `minimum`: with less, a call takes much longer; `preferred`: more brings nothing; `nanoseconds`: how long a call
+    takes with so many bytes, roughly, if the engine has a model of that. `find_least` finds out without how many bytes
+    the function can't run, where that is less than `minimum`.
     """
 
     minimum: int
     preferred: int
     nanoseconds: Callable[[int], float] | None = field(default=None, compare=False)
+    find_least: Callable[[], int] | None = field(default=None, compare=False)
+
+    @property
+    def least(self) -> int:
+        """The bytes without which the function can't run."""
+        return self.minimum if self.find_least is None else min(self.minimum, self.find_least())
 
 
 class Target(Protocol):

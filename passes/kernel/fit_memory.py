@@ -1,7 +1,8 @@
 """`fit-memory`: what runs needs no more bytes than a budget, at a price that is named, or it is said why it must.
 
-The bytes are those of the arena, workspaces included, each of the least size that its kernel can run with. Steps, each
-only if the ones before it were not enough, and only where the most bytes are live:
+The bytes are those of the arena, workspaces included, each of the least size with which its kernel runs well, or, if
+nothing fits that way, runs at all. Steps, each only if the ones before it were not enough, and only where the most
+bytes are live:
 
 1. *Order*: launches in the order of the smallest peak (`schedule`), which is proved where it can be.
 2. *Tiles*: launches between which a large tensor passes become one (`join_launches`), which makes and uses the tensor
@@ -114,6 +115,16 @@ class _Fitting:
             self._report(before, before, (0, 0.0))
             return False
         cost, as_given = self._cost(), self._proof()
+        if not self._make_fit():
+            self._let_workspaces_be_scarce(True)
+            if not self._make_fit():
+                self._refuse(as_given, self._peak())
+        self._report(before, self._peak(), cost)
+        return self._changed
+
+    def _make_fit(self) -> bool:
+        """Make moves until everything fits, or there are no more."""
+        self._capacity = self._budget
         for _ in range(_ROUNDS):
             again = (self._recompute, self._reorder)
             for move in (self._reorder, self._tile, *again, self._tile_anyway, *again):
@@ -121,13 +132,12 @@ class _Fitting:
                     move()
             after = self._peak()
             if after > self._budget:
-                self._refuse(as_given, after)
+                return False
             excess = _height(self._steps(self._block).graph) - self._budget
             if excess <= 0 or after > self._capacity:
                 break
             self._capacity = after - excess
-        self._report(before, self._peak(), cost)
-        return self._changed
+        return True
 
     # What it takes
 
@@ -135,6 +145,10 @@ class _Fitting:
         if block not in self._known:
             self._known[block] = BlockSteps(block, self._needs.alignment, self._needs.least)
         return self._known[block]
+
+    def _let_workspaces_be_scarce(self, scarce: bool) -> None:
+        self._needs.scarce = scarce
+        self._known.clear()
 
     def _note_change(self) -> None:
         self._changed = True
@@ -254,12 +268,16 @@ class _Fitting:
         self._ctx.remark(FitMemoryPass.name, kind, message, where)
 
     def _proof(self) -> _Proof:
-        """What is live at least with the launches as they are."""
+        """What is live at least with the launches as they are, in the least workspaces with which they run."""
+        scarce = self._needs.scarce
+        self._let_workspaces_be_scarce(True)
         steps = self._steps(self._block)
         graph = self._least_graph(steps)
         bound = recomputation_bound(graph, steps.writers)
         where = steps.ops[bound.step]
-        return _Proof(bound.bytes, _described(where), place_of_op(where), tuple(_notes(steps, graph, bound)))
+        proof = _Proof(bound.bytes, _described(where), place_of_op(where), tuple(_notes(steps, graph, bound)))
+        self._let_workspaces_be_scarce(scarce)
+        return proof
 
     def _refuse(self, as_given: _Proof, reached: int) -> None:
         proof = as_given

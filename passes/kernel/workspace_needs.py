@@ -16,11 +16,13 @@ from mlopt.passes.memref.plan_workspaces import DEFAULT_ALIGNMENT, workspace_nee
 class WorkspaceNeeds:
     """The workspaces that `plan-workspaces` will find out that kernels need.
 
-    Equal kernels are lowered once. What a kernel does must not change after it was asked for.
+    Equal kernels are lowered once. What a kernel does must not change after it was asked for. With `scarce`, the least
+    workspace is that with which a kernel runs at all, else that with which it is not much slower.
     """
 
     def __init__(self, target: Target | None):
         self.alignment = DEFAULT_ALIGNMENT if target is None else target.alignment
+        self.scarce = False
         self._target = target
         self._known: dict[Key, ScratchNeed] = {}
         self._of: dict[SymbolicKernel, ScratchNeed] = {}
@@ -37,12 +39,13 @@ class WorkspaceNeeds:
 
     def least(self, kernel: SymbolicKernel) -> int:
         """The bytes that a kernel needs at least."""
-        return self.need(kernel).minimum
+        need = self.need(kernel)
+        return need.least if self.scarce else need.minimum
 
     def nanoseconds(self, kernel: SymbolicKernel) -> float:
         """How long a call takes in the least workspace, roughly; 0 if nothing is known of that."""
         need = self.need(kernel)
-        return 0.0 if need.nanoseconds is None else need.nanoseconds(need.minimum)
+        return 0.0 if need.nanoseconds is None else need.nanoseconds(self.least(kernel))
 
     def _lower(self, kernel: SymbolicKernel) -> ScratchNeed:
         block = Block(arg_types=[operand.type for operand in kernel.operands])

@@ -15,7 +15,9 @@ from typing import ClassVar
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import (
+    DictionaryAttr,
     FunctionType,
+    IntegerAttr,
     MemRefType,
     ModuleOp,
     UnitAttr,
@@ -59,7 +61,9 @@ class PlanWorkspacesPass(Pass):
 
     1. Allocations in a function become views of its workspace at constant offsets, packed by lifetime.
     2. The target's engine gets scratch behind them, sized by the slack under the peak of `@main`'s tensors.
-    3. Workspaces grow together, by a part of `growth`, where the modelled time that all calls save by it is worth it.
+    3. Workspaces grow together, by a part of `growth`, where the modelled time that all calls save by it is worth it,
+       but not beyond what the model took as it was imported. What takes more than that with workspaces of a reasonable
+       size gets smaller ones, down to the least with which functions can run.
 
     Options: `growth`: by how many percent, at most, scratch may make the arena larger than it must be; `budget`: the
     bytes that the arena may have, if they are enough for what functions need at least.
@@ -90,10 +94,11 @@ class PlanWorkspacesPass(Pass):
         for name, function in functions.items():
             if not _has_workspace(function):
                 needs[name] = workspace_need(function, ctx.target, alignment)
-        chosen = _Sizes(main, needs, alignment, self.budget)
+        as_imported = _bytes_as_imported(op)
+        chosen = _Sizes(main, needs, alignment, self.budget, as_imported)
         sizes = chosen.choose(self.growth)
         if self.budget is not None:
-            free = _Sizes(main, needs, alignment, None).choose(self.growth)
+            free = _Sizes(main, needs, alignment, None, as_imported).choose(self.growth)
             ctx.remark(
                 self.name,
                 "analysis",
@@ -114,9 +119,18 @@ class PlanWorkspacesPass(Pass):
         return changed
 
 
+def _bytes_as_imported(module: ModuleOp) -> int | None:
+    """The most bytes that are live at once in the model as it was imported, if it was."""
+    imported = module.attributes.get("mlopt.imported")
+    nbytes = imported.data.get("max_live_bytes") if isinstance(imported, DictionaryAttr) else None
+    return nbytes.value.data if isinstance(nbytes, IntegerAttr) else None
+
+
 def _described(name: str, size: int, need: ScratchNeed) -> str:
     text = f"'@{name}' works in {size} bytes"
-    if need.minimum < need.preferred:
+    if size < need.minimum:
+        text += f", and would be much faster in {need.minimum}"
+    elif need.minimum < need.preferred:
         text += f", between the {need.minimum} that it needs and the {need.preferred} that it could use"
     return text
 
@@ -142,6 +156,7 @@ def workspace_need(function: func.FuncOp, target: Target | None, alignment: int)
         own + minimum,
         own + max(minimum, align_up(scratch.preferred, alignment)),
         None if time is None else lambda nbytes: time(nbytes - own),
+        lambda: own + align_up(scratch.least, alignment),
     )
 
 
@@ -167,7 +182,12 @@ class _Sizes:
     """How large workspaces may be. `@main` and what its functions need do not change meanwhile."""
 
     def __init__(
-        self, main: func.FuncOp, needs: Mapping[str, ScratchNeed], alignment: int, budget: int | None
+        self,
+        main: func.FuncOp,
+        needs: Mapping[str, ScratchNeed],
+        alignment: int,
+        budget: int | None,
+        as_imported: int | None,
     ):
         liveness = Liveness(main)
         self._needs = needs
@@ -180,12 +200,28 @@ class _Sizes:
             for op in main.walk()
             if isinstance(op, func.CallOp) and op.callee.string_value() in needs
         ]
+        self._limit = as_imported if budget is None else budget
         self._least = {name: need.minimum for name, need in needs.items()}
+        if self._limit is not None and self._height(self._least) > self._limit:
+            self._least = self._scarce(self._limit)
         self._peak = max(
-            [*self._live, *(self._live[moment] + needs[name].minimum for name, moment in self._calls)],
+            [*self._live, *(self._live[moment] + self._least[name] for name, moment in self._calls)],
             default=0,
         )
         self._goal = self._height(self._least)
+
+    def _scarce(self, limit: int) -> dict[str, int]:
+        """Less than functions should have at least, where the arena would be larger than `limit` otherwise."""
+        sizes = dict(self._least)
+        for name, moment in self._calls:
+            free = (limit - self._live[moment]) // self._alignment * self._alignment
+            if free < sizes[name]:
+                sizes[name] = max(free, self._needs[name].least)
+        if self._height(sizes) > limit:
+            fewest = {name: self._needs[name].least for name in sizes}
+            if self._height(fewest) < self._height(sizes):
+                return fewest
+        return sizes
 
     def choose(self, growth: int) -> dict[str, int]:
         """What fits below the peak, or below a peak up to `growth` percent higher where that is worth it.
@@ -210,7 +246,7 @@ class _Sizes:
 
     def _below(self, growth: float) -> dict[str, int]:
         """The size of each function's workspace: what it may grow to without raising the peak, or the arena, more."""
-        peak, goal = (self._within_budget(int(least * (1 + growth))) for least in (self._peak, self._goal))
+        peak, goal = (self._within_limit(least, growth) for least in (self._peak, self._goal))
         grown = {name: need.preferred for name, need in self._needs.items()}
         for name, moment in self._calls:
             free = (peak - self._live[moment]) // self._alignment * self._alignment
@@ -221,8 +257,10 @@ class _Sizes:
                 return sizes
         return self._least
 
-    def _within_budget(self, nbytes: int) -> int:
-        return nbytes if self._budget is None else min(nbytes, self._budget)
+    def _within_limit(self, nbytes: int, growth: float) -> int:
+        """So many bytes, grown by a part, but not beyond a budget, or what the model took as it was imported."""
+        grown = int(nbytes * (1 + growth))
+        return grown if self._limit is None else max(nbytes, min(grown, self._limit))
 
     def _between(self, name: str, most: int, step: int) -> int:
         least = self._least[name]

@@ -130,13 +130,14 @@ def by_hand(case: Case, x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def check(case: Case, sizes: int = 4) -> None:
-    """Run a case with amounts of scratch from the least to what is preferred."""
+    """Run a case with amounts of scratch from the least with which it runs at all to what is preferred."""
     text = text_of(case)
     (main,) = parse_module(text, make_context()).ops
     need = NumpyTarget().scratch_need(main)
     x, w = case.arrays()
     want = by_hand(case, x, w)
-    for size in np.linspace(need.minimum, max(need.minimum, need.preferred), sizes).astype(int):
+    few = [need.least, (need.least + need.minimum) // 2]
+    for size in (*few, *np.linspace(need.minimum, max(need.minimum, need.preferred), sizes).astype(int)):
         whole = max(-(-int(size) // 64) * 64, 64)
         executable = load(with_workspace(text, whole), {"w": w}, poison=True)
         assert executable.engine_scratch_bytes == 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, MemRefType, ModuleOp, i64
 
 import mlopt
 from mlopt.diagnostics import PassFailure
@@ -109,11 +109,14 @@ def faster_with(nbytes: int) -> ScratchNeed:
     return ScratchNeed(0, nbytes, lambda size: 1000.0 - min(size, nbytes))
 
 
-def grown(need: ScratchNeed, growth: int) -> ModuleOp:
+def grown(need: ScratchNeed, growth: int, as_imported: int | None = None) -> ModuleOp:
     """@f1 needs scratch, at the peak of 2048 bytes, and the arena may grow by `growth` percent."""
     context = make_context()
     context.target = FakeTarget({"f1": need})
     module = lower(PEAK, CONVERT, context=context)
+    if as_imported is not None:
+        figures = DictionaryAttr({"max_live_bytes": IntegerAttr(as_imported, i64)})
+        module.attributes["mlopt.imported"] = figures
     PlanWorkspacesPass(growth=growth).run(context, module)
     AssignBuffersPass().run(context, module)
     return module
@@ -142,6 +145,29 @@ def test_the_arena_does_not_grow_for_little() -> None:
     module = grown(slow, 32)
     assert workspaces(module) == {}
     assert memory_summary(module).arena_bytes == 2048
+
+
+@pytest.mark.parametrize(("as_imported", "size"), [(1000, None), (2100, None), (2400, 320), (4096, 512)])
+def test_the_arena_does_not_grow_beyond_what_was_imported(as_imported: int, size: int | None) -> None:
+    """Of 2400 bytes 352 are left for the workspace, of 2100 not even 64."""
+    assert workspaces(grown(faster_with(500), 32, as_imported)).get("f1") == size
+
+
+@pytest.mark.parametrize(
+    ("as_imported", "size"), [(None, 512), (2560, 512), (2304, 256), (2048, 128), (1000, 128)]
+)
+def test_a_workspace_is_scarce_where_the_model_took_less_as_imported(
+    as_imported: int | None, size: int
+) -> None:
+    """@f1 should have 512 bytes at the peak of 2048, and runs with 128: within a budget, too."""
+    need = ScratchNeed(512, 512, find_least=lambda: 128)
+    assert workspaces(grown(need, 0, as_imported)) == {"f1": size}
+    if as_imported is not None:
+        context = make_context()
+        context.target = FakeTarget({"f1": need})
+        module = lower(PEAK, CONVERT, context=context)
+        PlanWorkspacesPass(budget=as_imported).run(context, module)
+        assert workspaces(module) == {"f1": size}
 
 
 def test_a_negative_growth_is_refused() -> None:
