@@ -98,9 +98,9 @@ def load_config(path: Path, options: CompileOptions) -> CompileOptions:
     """`options` with what the JSON or TOML file at `path` sets.
 
     Keys: `dims`, `poison`, `validate`, `bisect`, `optimize`, `pipeline` (a level such as `O3`, or passes),
-    `memory_budget` (bytes, or text such as `"64KiB"`), `disable_pass`, `disable_pattern`, and the table `optimization`
-    with the switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`, which win over the level. Raises
-    `InputError` for a missing or malformed file and for an unknown key or value.
+    `memory_budget` (bytes, or text such as `"64KiB"`), `waves`, `disable_pass`, `disable_pattern`, and the table
+    `optimization` with the switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`, which win over the
+    level. Raises `InputError` for a missing or malformed file and for an unknown key or value.
     """
     return apply_config(read_config(path), options, path)
 
@@ -165,6 +165,8 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
                 pipeline = replace(pipeline, optimize=_expect(value, bool, key, place))
             case "memory_budget":
                 pipeline = replace(pipeline, memory_budget=_expect_bytes(value, key, place))
+            case "waves":
+                pipeline = replace(pipeline, waves=_expect_waves(value, place))
             case "disable_pass":
                 pipeline = replace(pipeline, disabled=_expect_names(value, key, place))
                 _check_names(pipeline.disabled, check_pass_names, path)
@@ -182,7 +184,7 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
             case _:
                 raise InputError(
                     f"unknown key '{key}', expected one of bisect, dims, disable_pass, disable_pattern, "
-                    "memory_budget, optimization, optimize, pipeline, poison, validate",
+                    "memory_budget, optimization, optimize, pipeline, poison, validate, waves",
                     place=place,
                 )
     return replace(options, pipeline=pipeline)
@@ -254,6 +256,14 @@ def _expect_bytes(value: Any, key: str, place: Place) -> int:
     if found is None:
         raise InputError(f"'{key}' must be {BYTES_EXPECTED}, found {json.dumps(value)}", place=place)
     return found
+
+
+def _expect_waves(value: Any, place: Place) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 2:
+        raise InputError(
+            f"'waves' must be a number of launches, at least 2, found {json.dumps(value)}", place=place
+        )
+    return value
 
 
 def _expect_dims(value: Any, place: Place) -> dict[str, int]:

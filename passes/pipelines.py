@@ -121,6 +121,7 @@ class PipelineOptions:
     - `fusion`, `inplace`, `memory_reuse`: the three switches `enable_fusion`, `enable_inplace` and
       `memory_reuse_strategy` of a configuration file.
     - `memory_budget`: the bytes of the arena; more is an error, after all that makes it smaller (`fit-memory`).
+    - `waves`: how many independent launches may run at the same time (`order-in-waves`); None: one after the other.
     - `disabled`: names of passes to leave out; conversions can't be.
     - `disabled_patterns`: names of patterns to leave out, `PATTERN` of every pass or `PASS:PATTERN` of one.
     """
@@ -131,6 +132,7 @@ class PipelineOptions:
     inplace: bool = True
     memory_reuse: MemoryStrategy = "aggressive"
     memory_budget: int | None = None
+    waves: int | None = None
     disabled: Collection[str] = ()
     disabled_patterns: Collection[str] = ()
 
@@ -166,6 +168,7 @@ def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
             passes = _kernel_passes(options)
         case "memref":
             passes = ["elide-copies"] if options.optimize and options.inplace else []
+            passes += [] if options.waves is None else [f"order-in-waves{{width={options.waves}}}"]
             passes += _planning_passes(options)
     return tuple(name for name in passes if name.partition("{")[0] not in options.disabled)
 

@@ -41,6 +41,7 @@ PASSES: dict[str, str] = {
     "fit-memory": "mlopt.passes.kernel.fit_memory:FitMemoryPass",
     "convert-kernel-to-memref": "mlopt.passes.convert_kernel_to_memref:ConvertKernelToMemrefPass",
     "elide-copies": "mlopt.passes.memref.elide_copies:ElideCopiesPass",
+    "order-in-waves": "mlopt.passes.memref.order_in_waves:OrderInWavesPass",
     "plan-workspaces": "mlopt.passes.memref.plan_workspaces:PlanWorkspacesPass",
     "assign-buffers": "mlopt.passes.memref.assign_buffers:AssignBuffersPass",
 }

@@ -68,6 +68,8 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
         ),
         ('{"memory_budget": true}', "'memory_budget' must be a number of bytes"),
         ('{"memory_budget": -1}', "'memory_budget' must be a number of bytes"),
+        ('{"waves": 1}', "'waves' must be a number of launches, at least 2, found 1"),
+        ('{"waves": "2"}', "'waves' must be a number of launches"),
         ('{"poison": "yes"}', "'poison' must be true or false"),
         ("{", "not JSON"),
     ],

@@ -86,6 +86,13 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         help="let the arena be no larger, such as 64KiB or 1.5MB: reorder, cut into tiles and compute again until it "
         "fits; an error that says what is live at once if nothing does",
     )
+    parser.add_argument(
+        "--waves",
+        type=_width,
+        metavar="N",
+        help="let up to N launches that are independent of each other run at the same time, on threads of their own; "
+        "the arena then keeps their memory apart",
+    )
     add_disable_options(parser)
     parser.add_argument(
         "--validate",
@@ -198,6 +205,8 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     check_pass_names(pipeline.disabled)
     if getattr(arguments, "memory_budget", None) is not None:
         pipeline = replace(pipeline, memory_budget=arguments.memory_budget)
+    if getattr(arguments, "waves", None) is not None:
+        pipeline = replace(pipeline, waves=arguments.waves)
     if (
         text is None
         and getattr(arguments, "pipeline", None) is None
@@ -208,6 +217,10 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         raise UsageError(
             "a memory budget goes with O0 to O3, in other pipelines it is an option of fit-memory, plan-workspaces and "
             f"assign-buffers; found '{text}'"
+        )
+    if text is not None and pipeline.waves is not None:
+        raise UsageError(
+            f"waves go with O0 to O3, in other pipelines they are the pass order-in-waves; found '{text}'"
         )
     return replace(options, pipeline=pipeline, pipeline_text=text)
 
@@ -233,6 +246,12 @@ def _bytes(text: str) -> int:
     if found is None:
         raise argparse.ArgumentTypeError(f"expected {BYTES_EXPECTED}, found '{text}'")
     return found
+
+
+def _width(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"expected a number of launches, at least 2, found '{text}'")
+    return int(text)
 
 
 def _names(text: str) -> list[str]:

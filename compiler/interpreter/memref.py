@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextvars import Context
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from mlopt.diagnostics import InputError, RunError, VerifyFailure
 from mlopt.interpreter.descriptors import Descriptor, memref_type, static_shape, whole
 from mlopt.interpreter.element_types import require_known_integers
+from mlopt.interpreter.numpy_state import numpy_context
 from mlopt.interpreter.plan import Memory, PlanBuilder, aligned_bytes, run_plan
 from mlopt.interpreter.poison import POISON, Interval, dead_after
 from mlopt.interpreter.translate import Frame, Program, Value, argument_attribute
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 """Of the arena, in bytes: offsets in it are multiples of as much."""
-
-BUFFER_ELEMENTS = 128
-"""Elements of numpy's own iteration buffers during a run: 1 to 4 KiB per call instead of up to 200.
-
-Numpy takes buffers for calls that are not one flat loop, although nothing has to be converted, unless the innermost
-axis is at least this long. 128 makes broadcasts up to three times as fast as 1024 does; below it casts get slower.
-"""
 
 
 class TensorSpec(NamedTuple):
@@ -92,7 +85,7 @@ class Executable:
         self._plan = builder.plan
         self._poison = poison
         self._lock = threading.Lock()
-        self._context = _numpy_context()
+        self._context = numpy_context()
         self._slots = [slot for _, slot in (*self._inputs, *self._outputs)]
         self.inputs: tuple[TensorSpec, ...] = tuple(spec for spec, _ in self._inputs)
         self._output_names = [spec.name for spec, _ in self._outputs]
@@ -300,17 +293,6 @@ class Executable:
                 raise InputError(f'output "{spec.name}" overlaps an input or another output')
             results.append(array)
         return results
-
-
-def _numpy_context() -> Context:
-    """What numpy looks at during a run: the size of its buffers, and that numbers out of range are no news.
-
-    Entering a context takes a tenth of what setting both takes.
-    """
-    context = Context()
-    context.run(np.setbufsize, BUFFER_ELEMENTS)
-    context.run(np.seterr, all="ignore")
-    return context
 
 
 def _is_as_read(array: object, spec: TensorSpec, numbers_do_not_matter: bool) -> bool:

@@ -173,13 +173,15 @@ class Memory:
     """What a plan owns beside the arena: scratch, tables and cells, all made when the plan is built.
 
     While measuring nothing is allocated and no step is kept; with `timing`, what the steps would take, in nanoseconds,
-    is added up in `nanoseconds`. `trying` is inside `dry`. `run_views` are of the inputs and outputs.
+    is added up in `nanoseconds`. `trying` is inside `dry`. `run_views` are of the inputs and outputs. `shared` counts
+    what took memory that other launches use too.
     """
 
     measuring: bool = False
     trying: bool = False
     allocated: int = 0
     nanoseconds: float = 0.0
+    shared: int = 0
     run_views: RunViews = field(default_factory=RunViews)
     _arrays: dict[tuple[object, ...], np.ndarray] = field(
         default_factory=dict[tuple[object, ...], np.ndarray]
@@ -197,12 +199,14 @@ class Memory:
 
     def pool(self, nbytes: int) -> Region:
         """Memory shared by all functions without a workspace, which never need it at the same time."""
+        self.shared += 1
         if self._pool.nbytes < nbytes:
             self._pool = self.region("scratch", nbytes)
         return self._pool
 
     def spill(self, depth: int, nbytes: int) -> Region:
         """Memory for what a workspace has no room for; the same depth of the stack reuses it."""
+        self.shared += 1
         while len(self._spills) <= depth:
             self._spills.append(Region("spill", 0))
         if self._spills[depth].nbytes < nbytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects import arith, cf, func, memref, scf
@@ -44,6 +44,10 @@ from mlopt.interpreter.views import Region, View, is_injective, may_overlap, row
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.waves import wave_of
+
+if TYPE_CHECKING:
+    from mlopt.interpreter.concurrency import OpenWave
 
 Known = int | float
 Value = Descriptor | Known | View
@@ -261,16 +265,39 @@ class Frame:
 
         `after` is called when the steps of an operation have been emitted.
         """
+        wave = self._open_wave(block, after)
         for op in block.ops:
             if isinstance(op, func.ReturnOp | scf.YieldOp | scf.ConditionOp):
+                if wave is not None:
+                    wave.close()
                 self.flush_fills()
                 return [self._value(operand) for operand in op.operands]
+            if wave is not None and wave.takes(op):
+                continue
             self._translate(op)
             if after is not None:
                 self.flush_fills()
                 after(op)
+        if wave is not None:
+            wave.close()
         self.flush_fills()
         return []
+
+    def _open_wave(self, block: Block, after: Callable[[Operation], None] | None) -> OpenWave | None:
+        if all(wave_of(op) is None for op in block.ops):
+            return None
+        from mlopt.interpreter.concurrency import OpenWave  # most models have none
+
+        return OpenWave(self, after)
+
+    def emit_apart(self, op: Operation, builder: PlanBuilder) -> None:
+        """Translate an operation without results into a plan of its own."""
+        own, self.builder = self.builder, builder
+        try:
+            self._translate(op)
+            self.flush_fills()
+        finally:
+            self.builder = own
 
     def _translate(self, op: Operation) -> None:
         if is_structured(op):

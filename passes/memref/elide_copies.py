@@ -28,13 +28,27 @@ from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
+from mlopt.diagnostics import MloptError, VerifyFailure
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.locations import place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.ir.rewrite_limit import may_rewrite
+from mlopt.ir.waves import wave_of
 from mlopt.passes.memref.accesses import VIEWS, Accesses, root_of, written_arguments
 from mlopt.passes.memref.liveness import byte_size
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import MEMREF_LEVEL
+
+
+def nothing_runs_at_once(root: Operation) -> MloptError | None:
+    """The condition that no operation runs in a wave: buffers that are united may have kept two of them apart."""
+    for op in root.walk():
+        if wave_of(op) is not None:
+            return VerifyFailure(
+                f"expected no waves yet, found one at '{op.name}': 'elide-copies' stands before 'order-in-waves'",
+                place=place_of_op(op),
+            )
+    return None
 
 
 class ElideCopiesPass(Pass):
@@ -50,7 +64,7 @@ class ElideCopiesPass(Pass):
 
     name = "elide-copies"
     anchor: ClassVar[str | None] = "builtin.module"
-    requires: ClassVar = MEMREF_LEVEL
+    requires: ClassVar = (*MEMREF_LEVEL, nothing_runs_at_once)
     ensures: ClassVar = MEMREF_LEVEL
     idempotent = True
     rewrites: ClassVar[Mapping[str, str]] = {

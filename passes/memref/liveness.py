@@ -1,9 +1,9 @@
 """When the buffers of a function live, and how many bytes they take.
 
 Time counts the ops that touch memory, in program order; what runs as one step (a call, a `linalg` op with its body) is
-one moment. A buffer lives from its first access to its last, through all of its aliases (views, and what control flow
-passes on); it lives through the whole of a loop that it is used in but allocated outside of, because the next iteration
-may read what the last one left.
+one moment, and so is what runs at the same time (`mlopt.ir.waves`). A buffer lives from its first access to its last,
+through all of its aliases (views, and what control flow passes on); it lives through the whole of a loop that it is
+used in but allocated outside of, because the next iteration may read what the last one left.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, effects_of
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.waves import wave_of
 from mlopt.memory import Buffer
 
 WORKSPACE = "mlopt.workspace"
@@ -60,7 +61,15 @@ class Liveness:
 
     def _number(self, block: Block, now: int) -> int:
         """Give every op its first and last moment; returns the next free one."""
+        number, moment = None, now
         for op in block.ops:
+            wave = wave_of(op)
+            if wave is not None:
+                if wave != number:
+                    number, moment = wave, now
+                    now += 1
+                self._spans[op] = (moment, moment)
+                continue
             start = now
             if isinstance(op, scf.ForOp | scf.WhileOp | scf.IfOp):
                 for region in op.regions:

@@ -9,6 +9,7 @@ workspace for the scratch that the target says this function needs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -202,19 +203,21 @@ class _Sizes:
         ]
         self._limit = as_imported if budget is None else budget
         self._least = {name: need.minimum for name, need in needs.items()}
+        self._together = Counter(moment for _, moment in self._calls)
         if self._limit is not None and self._height(self._least) > self._limit:
             self._least = self._scarce(self._limit)
-        self._peak = max(
-            [*self._live, *(self._live[moment] + self._least[name] for name, moment in self._calls)],
-            default=0,
-        )
+        self._taken = list(self._live)
+        for name, moment in self._calls:
+            self._taken[moment] += self._least[name]
+        self._peak = max(self._taken, default=0)
         self._goal = self._height(self._least)
 
     def _scarce(self, limit: int) -> dict[str, int]:
         """Less than functions should have at least, where the arena would be larger than `limit` otherwise."""
         sizes = dict(self._least)
         for name, moment in self._calls:
-            free = (limit - self._live[moment]) // self._alignment * self._alignment
+            share = (limit - self._live[moment]) // self._together[moment]
+            free = share // self._alignment * self._alignment
             if free < sizes[name]:
                 sizes[name] = max(free, self._needs[name].least)
         if self._height(sizes) > limit:
@@ -249,7 +252,8 @@ class _Sizes:
         peak, goal = (self._within_limit(least, growth) for least in (self._peak, self._goal))
         grown = {name: need.preferred for name, need in self._needs.items()}
         for name, moment in self._calls:
-            free = (peak - self._live[moment]) // self._alignment * self._alignment
+            slack = (peak - self._taken[moment]) // self._together[moment]  # the same for all of a wave
+            free = self._least[name] + slack // self._alignment * self._alignment
             grown[name] = max(self._least[name], min(grown[name], free))
         for step in range(_STEPS, 0, -1):
             sizes = {name: self._between(name, grown[name], step) for name in self._needs}

@@ -21,6 +21,7 @@ from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, effects_of
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.waves import wave_of
 from mlopt.memory import Buffer, PlanError, check_plan
 
 ARENA = "mlopt.arena"
@@ -56,7 +57,8 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
     Every view of the arena and of a workspace must be of static size, inside it, aligned, and share no byte with
     another one that lives at the same time; nothing else may use the arena or a workspace. No allocation may be left.
     No loop may hand a buffer that it makes to its next iteration, which makes it again. A call may write no buffer that
-    it is also given as another argument.
+    it is also given as another argument. What runs at the same time (`mlopt.ir.waves`) stands together, and may write
+    no buffer that another operation of the wave uses.
 
     Raises:
         VerifyFailure: with the place of the view, allocation or call.
@@ -79,6 +81,7 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
         if base is not None:
             _verify_places(placed, base, alignment)
         _verify_calls(function, written, base)
+        _verify_waves(function, written, base)
 
 
 def base_argument(function: func.FuncOp) -> SSAValue | None:
@@ -149,12 +152,15 @@ class _Walk:
         self.buffers: dict[SSAValue, PlacedBuffer] = {}
         self.roots = _roots(function, base)
         self.now = 0
+        self.wave: int | None = None
         self.touched: list[set[SSAValue]] = []
         self.depth: dict[SSAValue, int] = {}
 
     def block(self, block: Block) -> None:
+        self.wave = None
         for op in block.ops:
             self.op(op)
+        self.wave = None
 
     def op(self, op: Operation) -> None:
         match op:
@@ -198,7 +204,11 @@ class _Walk:
                 )
 
     def _step(self, op: Operation) -> None:
-        """An op that runs as one step, with all that is in its regions."""
+        """An op that runs as one step, with all that is in its regions; at the same time as others of its wave."""
+        wave = wave_of(op)
+        if wave is not None and wave == self.wave:
+            self.now -= 1
+        self.wave = wave
         for inner in op.walk():
             if isinstance(inner, memref.ViewOp) and inner.source is self.base:
                 self._place(inner)
@@ -257,6 +267,62 @@ def _verify_calls(
                     "buffer is another argument too",
                     place=place_of_op(op),
                 )
+
+
+def _verify_waves(
+    function: func.FuncOp, written: Mapping[str, frozenset[int]], base: SSAValue | None
+) -> None:
+    """The operations of each wave stand together, and none of them writes what another one uses."""
+    if not any(wave_of(op) is not None for op in function.walk()):
+        return
+    roots = _roots(function, base)
+    blocks = (block for op in function.walk() for region in op.regions for block in region.blocks)
+    for block in blocks:
+        now, last = None, -1
+        used: dict[SSAValue, bool] = {}
+        for op in block.ops:
+            wave = wave_of(op)
+            if wave is None:
+                if effects_of(op).touches_memory or effects_of(op).stops:
+                    now = None
+                continue
+            if wave != now:
+                if wave <= last:
+                    raise VerifyFailure(
+                        f"the operations of wave {wave} do not stand together, in the order of the waves",
+                        place=place_of_op(op),
+                    )
+                now = last = wave
+                used = {}
+            own = _used_roots(op, roots, written)
+            for root, writes in own.items():
+                if root in used and (writes or used[root]):
+                    raise VerifyFailure(
+                        f"two operations of wave {wave} use one buffer that one of them writes: they can't run at the "
+                        "same time",
+                        place=place_of_op(op),
+                    )
+            for root, writes in own.items():
+                used[root] = writes or used.get(root, False)
+
+
+def _used_roots(
+    op: Operation, roots: Roots, written: Mapping[str, frozenset[int]]
+) -> Mapping[SSAValue, bool]:
+    """The buffers that an operation uses, and whether it writes them."""
+    if isinstance(op, func.CallOp):
+        positions = written.get(op.callee.string_value(), frozenset(range(len(op.operands))))
+        writes = [operand for i, operand in enumerate(op.operands) if i in positions]
+    else:
+        effects = effects_of(op)
+        if effects.unknown or effects.frees or effects.stops or None in effects.writes or op.regions:
+            raise VerifyFailure(
+                f"'{op.name}' may not run in a wave: what it does is not known", place=place_of_op(op)
+            )
+        writes = list(effects.writes)
+    used = {root: False for operand in op.operands for root in roots.get(operand, ())}
+    used.update({root: True for value in writes if value is not None for root in roots.get(value, ())})
+    return used
 
 
 def _declared_written(declaration: func.FuncOp) -> frozenset[int]:

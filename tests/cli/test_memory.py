@@ -264,6 +264,33 @@ def test_wrong_budgets(mlopt: Command) -> None:
     assert "a memory budget goes with O0 to O3" in done.err
 
 
+def test_waves_are_planned_for(mlopt: Command) -> None:
+    """Compiled, what may run at once is in the file, which is loaded without a warning and gives the same."""
+    options = ("m.onnx", "--dim", f"batch={BATCH}")
+    alone = int(figures(mlopt("memory", *options).out)["arena"].replace(",", ""))
+    assert int(figures(mlopt("memory", *options, "--waves", "4").out)["arena"].replace(",", "")) >= alone
+    assert mlopt("run", *options, "--outputs", "alone.npz").code == 0
+    assert mlopt("compile", *options, "--waves", "4", "-o", "planned.mlir").code == 0
+    done = mlopt("run", "planned.mlir", "--check", "alone.npz")
+    assert (done.code, "warning" in done.err) == (0, False)
+
+
+@pytest.mark.parametrize("width", ["1", "-2", "two", "2.5", "9999999999"])
+def test_wrong_waves(width: str, mlopt: Command) -> None:
+    done = mlopt("memory", "m.onnx", "--waves", width)
+    assert done.code == 2
+    assert f"expected a number of launches, at least 2, found '{width}'" in done.err
+
+
+def test_waves_go_with_standard_pipelines(mlopt: Command) -> None:
+    done = mlopt("memory", "m.onnx", "--waves", "2", "--pipeline", "cse,O2")
+    assert done.code == 2
+    assert (
+        "waves go with O0 to O3, in other pipelines they are the pass order-in-waves; found 'cse,O2'"
+        in done.err
+    )
+
+
 def test_a_plan_from_a_file_keeps_to_the_budget_or_is_refused(mlopt: Command) -> None:
     options = ("--dim", f"batch={BATCH}")
     assert mlopt("compile", "m.onnx", *options, "-o", "planned.mlir").code == 0
