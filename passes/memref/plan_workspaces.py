@@ -29,7 +29,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlopt.diagnostics import PassFailure
 from mlopt.ir.context import CompilerContext, ScratchNeed, Target
+from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.waves import wave_of
 from mlopt.memory import Buffer, align_up, plan
 from mlopt.passes.memref.allocations import no_allocation_but_in
 from mlopt.passes.memref.liveness import WORKSPACE, Liveness
@@ -95,7 +97,8 @@ class PlanWorkspacesPass(Pass):
         for name, function in functions.items():
             if not _has_workspace(function):
                 needs[name] = workspace_need(function, ctx.target, alignment)
-        as_imported = _bytes_as_imported(op)
+        waves = any(wave_of(inner) is not None for inner in only_block(main).ops)
+        as_imported = None if waves else _bytes_as_imported(op)  # which ran one after the other
         chosen = _Sizes(main, needs, alignment, self.budget, as_imported)
         sizes = chosen.choose(self.growth)
         if self.budget is not None:
