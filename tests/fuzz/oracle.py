@@ -43,6 +43,34 @@ EXACT = _names(
 )
 """Operators with one right result for exact operands: selections, comparisons, and what IEEE 754 rounds correctly."""
 
+PASSED_ON = _names(
+    """
+    Abs CenterCropPad Clip Compress Concat DepthToSpace Expand Flatten Gather GatherElements GatherND
+    GlobalMaxPool Identity Max MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape ReverseSequence Slice
+    SpaceToDepth Split Squeeze Tile TopK Transpose Trilu Unsqueeze Where
+    """
+)
+"""Operators of which each result is an operand's element, perhaps without its sign: it is off by what that is off."""
+
+SUMMED = _names("Add Sub")
+"""Operators of which each result is off by what its operands are off together, and its own rounding."""
+
+PASSED_ON = _names(
+    """
+    Abs CenterCropPad Clip Compress Concat DepthToSpace Expand Flatten Gather GatherElements GatherND
+    GlobalMaxPool Identity Max MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape ReverseSequence Slice
+    SpaceToDepth Split Squeeze Tile TopK Transpose Trilu Unsqueeze Where
+    """
+)
+"""Exact operators whose results are elements of operands, some without their sign: off by as much as these."""
+
+SUMMED = _names("Add Sub")
+"""Exact operators whose results are off by as much as their operands together, and their own rounding."""
+
+SHIFT_INVARIANT = _names("Softmax LogSoftmax")
+"""Functions of the distances from the largest number along the axis: rounding is relative to these, so that a row of
+equal numbers, however large, is a row of equal numbers behind any rounding."""
+
 _REFERENCE_IS_WRONG = _names(
     """
     BatchNormalization GlobalMaxPool Softmax LogSoftmax LayerNormalization Loop MaxPool AveragePool
@@ -110,6 +138,9 @@ UNKNOWN_TO_NUMPY = {
 """Types of which onnxruntime's Python interface gives the bytes, and takes no arrays."""
 
 
+F64_EPS = float(np.finfo(np.float64).eps)
+
+
 class NoValue(Exception):
     """No oracle takes the node, or rounding decides its result."""
 
@@ -137,9 +168,9 @@ def evaluate_step(
         if node.op_type == "Equal":
             _require_told_apart(*(operands[index] for index in (0, -1)), run)
         moved = [oracle.run(other) for other in _moved_feeds(node, inputs, run, exact)]
-        floor = _floor(node, feeds)
+        floor, derived = _floor(node, feeds), _derived(node, operands)
         for index, array in enumerate(right):
-            error = _error(array, [other[index] for other in moved], exact, floor)
+            error = _error(array, [other[index] for other in moved], exact, floor, derived)
             if node.op_type in IN_DOUBLE:
                 array, distance = _in_double(model, feeds, array)
                 error += distance
@@ -148,6 +179,14 @@ def evaluate_step(
                 error = 1.0
             errors[index] = max(errors[index], error)
     return [tuple(arrays) for arrays in results], errors
+
+
+def _derived(node: onnx.NodeProto, operands: Sequence[Value]) -> tuple[float | None, bool]:
+    """By how much a result is off because the operands are, and whether it is rounded, too; None if not known."""
+    errors = [operand.error for operand in operands]
+    if node.op_type in PASSED_ON:
+        return max(errors, default=0.0), False
+    return (sum(errors) if node.op_type in SUMMED else None), True
 
 
 def _interpolates(node: onnx.NodeProto) -> bool:
@@ -183,16 +222,27 @@ def _moved_feeds(
         fixed = exact or (node.op_type == "Pow" and value.name == node.input[1])
         relative = 0.0 if fixed else MARGIN * min(float(ml_dtypes.finfo(array.dtype).eps), 1e-3)
         with np.errstate(all="ignore"):
-            delta = np.where(finite, np.abs(wide) * relative + MARGIN * value.error, 0.0)
+            sizes = np.abs(_distances(node, wide) if node.op_type in SHIFT_INVARIANT else wide)
+            delta = np.where(finite, sizes * relative + MARGIN * value.error, 0.0)
             delta = delta * generator.choice([-1.0, 1.0], array.shape)
             up[value.name] = np.asarray(wide + delta).astype(array.dtype)
             down[value.name] = np.asarray(wide - delta).astype(array.dtype)
         if value.error:
             grid = 2 * MARGIN * value.error
+            small = finite & (np.abs(wide) < grid / F64_EPS)  # all larger ones are multiples
             for multiples, offset in ((equal, 0.0), (also_equal, 0.5)):
-                nearest = (np.rint(wide / grid + offset) - offset) * grid
-                multiples[value.name] = np.where(finite, nearest, wide).astype(array.dtype)
+                nearest = (np.rint(np.where(small, wide, 0.0) / grid + offset) - offset) * grid
+                multiples[value.name] = np.where(small, nearest, wide).astype(array.dtype)
     return [up, down, equal, also_equal] if exact else [up, down]
+
+
+def _distances(node: onnx.NodeProto, wide: Array) -> Array:
+    """How far the numbers are from the largest along the axis, 0 where that is not finite."""
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), -1)
+    if not wide.size or not wide.ndim:
+        return np.zeros_like(wide)
+    distances = wide.max(axis, keepdims=True) - wide
+    return np.where(np.isfinite(distances), distances, 0.0)
 
 
 def _require_told_apart(first: Value, second: Value, run: int) -> None:
@@ -272,8 +322,13 @@ def _in_double(model: onnx.ModelProto, feeds: Mapping[str, Array], found: Array)
         return right.astype(found.dtype), distance
 
 
-def _error(right: Array, moved: Sequence[Array], exact: bool, floor: float) -> float:
-    """By how much a result may be off, with approximations right to numbers of size `floor`; `NoValue` if it jumps."""
+def _error(
+    right: Array, moved: Sequence[Array], exact: bool, floor: float, derived: tuple[float | None, bool]
+) -> float:
+    """By how much a result may be off, with approximations right to numbers of size `floor`; `NoValue` if it jumps.
+
+    An exact operator rounds only the elements that move with the operands. `derived`: see `_derived`.
+    """
     if not moved:
         return 0.0
     if any(other.shape != right.shape or other.dtype != right.dtype for other in moved):
@@ -284,7 +339,7 @@ def _error(right: Array, moved: Sequence[Array], exact: bool, floor: float) -> f
         return 0.0
     wide = right.astype(np.float64)
     finite = np.isfinite(wide)
-    largest = _largest(right)
+    rounded = np.zeros(wide.shape, np.bool_) if exact else finite
     error = 0.0
     for other in moved:
         found = other.astype(np.float64)
@@ -293,10 +348,17 @@ def _error(right: Array, moved: Sequence[Array], exact: bool, floor: float) -> f
         ):
             raise NoValue("rounding decides what is finite")
         error = max(error, float(np.abs(found[finite] - wide[finite]).max(initial=0.0)))
-    if error > 1e-2 * max(largest, 1e-6) and error > 1e-30:
+        rounded = rounded | (finite & (found != wide))
+    if exact and error == 0:
+        return 0.0
+    known, is_rounded = derived
+    error = error if known is None else known
+    if not is_rounded:
+        return error
+    if error > 1e-2 * max(_largest(right), 1e-6) and error > 1e-30:
         raise NoValue("the result is ill-conditioned")
     eps = max(float(ml_dtypes.finfo(right.dtype).eps), FLOAT_ATTRIBUTE)
-    return error + (0.0 if exact and error == 0 else 2 * eps * max(largest, floor))
+    return error + 2 * eps * max(_largest(right[rounded]), floor)
 
 
 def open_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
