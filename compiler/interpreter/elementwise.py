@@ -25,6 +25,7 @@ from mlopt.interpreter.registers import Out, Registers, assign
 from mlopt.interpreter.row_blocks import FUNCTIONS, copies, emit_by_rows, written_out
 from mlopt.interpreter.scratch import Scratch
 from mlopt.interpreter.views import Region, View, merged_strides, row_major
+from mlopt.interpreter.zeros import may_be_negative_zero
 
 TILE_BYTES = 256 << 10
 """Preferred size of what one tile touches: it should stay in a core's second-level cache."""
@@ -37,9 +38,6 @@ _MINIMUM_TEMPORARIES = 32 << 10
 
 _LEAST_CLIPPED = 2048
 """Elements from which `clip` with one bound, and a sum behind it, take less time than `maximum` or `minimum`."""
-
-FILL_WHOLE_BELOW = 32 << 10
-"""Padding: up to this many bytes, filling all of a tile is cheaper than filling its border."""
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 """First position and extent per axis."""
@@ -87,6 +85,13 @@ class Kernel:
         self._make_indices_contiguous(nodes)
         self.registers_of: dict[tuple[int, ...], Registers] = {}
         self._repeats = Repeats(memory)
+        self._may_be_negative_zero: dict[Ref, bool] = {}
+
+    def may_be_negative_zero(self, ref: Ref) -> bool:
+        """Whether an element of an operand may be -0.0."""
+        if ref not in self._may_be_negative_zero:
+            self._may_be_negative_zero[ref] = may_be_negative_zero(ref)
+        return self._may_be_negative_zero[ref]
 
     def _own_leaf_results(self, nodes: NodeBuilder) -> None:
         """With several outputs, a result that only is an operand is copied before any output is written."""
@@ -414,6 +419,8 @@ class _Emitter:
         call = self._builder.call
         target = self._squeeze(place)
         match node:
+            case Compute() if self._is_there_already(node):
+                pass
             case Compute():
                 args = [self._value(ref) for ref in node.args]
                 row = self.row_of(node)
@@ -443,6 +450,17 @@ class _Emitter:
             case _:
                 raise AssertionError(f"no steps for {type(node).__name__}")
 
+    def _is_there_already(self, node: Compute) -> bool:
+        """Whether adding 0.0 to what `clip` leaves in the same place changes nothing, since nothing is -0.0."""
+        if node.function is not np.add or number_of(node.args[1]) != 0:
+            return False
+        inner = node.args[0].node
+        if not isinstance(inner, Compute) or inner.function is not CLIP:
+            return False
+        return self._place(inner) == self._place(node) and not self._kernel.may_be_negative_zero(
+            inner.args[0]
+        )
+
     def _emit_bound(self, node: Compute, args: Sequence[View], target: View) -> None:
         """The larger or smaller of two; of a value and a number by `clip`, which takes a third of the time.
 
@@ -450,7 +468,8 @@ class _Emitter:
         """
         call, constant = self._builder.call, self._builder.memory.table
         is_upper = node.function is np.minimum
-        for value, number in ((args[0], number_of(node.args[1])), (args[1], number_of(node.args[0]))):
+        for value, ref, other in zip(args, node.args, node.args[::-1], strict=True):
+            number = number_of(other)
             if number is None or np.isnan(number) or node.dtype.kind != "f" or node.dtype.itemsize < 4:
                 continue
             is_zero = number == 0
@@ -458,7 +477,8 @@ class _Emitter:
                 break
             low, high = (-np.inf, number) if is_upper else (number, np.inf)
             call(CLIP, value, *(constant(np.asarray(bound, node.dtype)) for bound in (low, high)), target)
-            if is_zero and not is_upper and not np.signbit(number):
+            is_sum_needed = is_zero and not is_upper and not np.signbit(number)
+            if is_sum_needed and self._kernel.may_be_negative_zero(ref):
                 call(np.add, target, constant(np.zeros((), node.dtype)), target)
             return
         call(node.function, *args, out=target)

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import LocationAttr
 
 from mlopt.diagnostics import Place, RunError
 from mlopt.interpreter import costs
+from mlopt.interpreter.direct import direct
 from mlopt.interpreter.slot_calls import Recipe, RunViews, SlotCall
 from mlopt.interpreter.views import Region, Slot, View
 from mlopt.ir.locations import node_names, place_of
@@ -306,12 +307,13 @@ class PlanBuilder:
         if self.memory.measuring:
             self.memory.nanoseconds += costs.of_call(function, [*args, *kwargs.values()])
             return
-        bound = [self._bind(arg) for arg in args]
-        bound_kwargs = {key: self._bind(arg) for key, arg in kwargs.items()}
+        called = direct(function, args, kwargs)
+        bound = [self._bind(arg) for arg in called.args]
+        bound_kwargs = {key: self._bind(arg) for key, arg in called.kwargs.items()}
         if any(isinstance(a, Recipe) for a in (*bound, *bound_kwargs.values())):
-            self.plan.append(SlotCall(function, bound, bound_kwargs, self.memory.run_views))
+            self.plan.append(SlotCall(called.function, bound, bound_kwargs, self.memory.run_views))
         else:
-            self.plan.append(partial(function, *bound, **bound_kwargs))
+            self.plan.append(partial(called.function, *bound, **bound_kwargs))
 
     def _bind(self, arg: object) -> object:
         if not isinstance(arg, View):
