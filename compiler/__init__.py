@@ -31,6 +31,7 @@ from mlopt.diagnostics import (  # noqa: E402
 )
 
 if TYPE_CHECKING:
+    from mlopt.ir.donations import Donation
     from mlopt.model import Model, compile
     from mlopt.options import CompileOptions
     from mlopt.passes.pipelines import PipelineOptions
@@ -39,6 +40,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CompileOptions",
+    "Donation",
     "InputError",
     "MloptError",
     "Model",
@@ -56,6 +58,7 @@ __all__ = [
 __getattr__ = names_on_demand(
     __name__,
     {
+        "mlopt.ir.donations": ("Donation",),
         "mlopt.model": ("Model", "compile"),
         "mlopt.options": ("CompileOptions",),
         "mlopt.passes.pipelines": ("PipelineOptions",),

@@ -25,6 +25,7 @@ from mlopt.diagnostics import (
 from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes, check_interface
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.donations import donate
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.parser import parse_module
@@ -130,6 +131,7 @@ def load_model(
 
     Symbolic dimensions take their values from `options.dims`, then from the shapes of `inputs`. IR has none, and an
     ONNX model brings its own weights: `options.dims` with the one and `options.weights` with the other are errors.
+    Inputs are marked as donated as `options.donate` says.
     """
     start = time.perf_counter()
     ctx = make_context()
@@ -152,6 +154,8 @@ def load_model(
 
         module = import_model(model, ctx, dims=dict(options.dims), inputs=dict(inputs) if inputs else None)
     verify_module(module)
+    if options.donate:
+        donate(main_function(module), options.donate)
     check_interface(module, main_function(module))
     compilation = Compilation(ctx, module, options, source, inputs)
     compilation.import_seconds = time.perf_counter() - start

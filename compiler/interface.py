@@ -22,6 +22,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from mlopt.diagnostics import InputError
+from mlopt.ir.donations import check_donations
 from mlopt.ir.extents import EXTENT, Extent
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
@@ -52,6 +53,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     - There is at most one arena, of bytes; what lies in memory is an argument and no result.
     - `mlopt.dtype` gives a whole number its sign, a byte also a width of 4 or 2 bits, and nothing else.
     - `mlopt.extent` is on a single i64, and names an output and an axis of it, no two the same output.
+    - What is donated can be (`mlopt.ir.donations.check_donations`).
     - No tensor or buffer in the module has more than `MAX_ELEMENTS` elements.
     """
     for op in module.ops:
@@ -81,6 +83,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
             place=place_of_op(main),
         )
     _check_extents(main, arguments, results)
+    check_donations(main, arguments, results)
     _check_sizes(module, main)
 
 

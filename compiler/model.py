@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from mlopt.interpreter.memref import (
     require_unmasked,
     same_bits,
 )
+from mlopt.ir.donations import Donation
 from mlopt.ir.dtypes import typed_array
 from mlopt.options import CompileOptions
 from mlopt.passes.memref.summary import MemorySummary, memory_summary
@@ -241,15 +242,18 @@ def compile(
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, np.ndarray] | None = None,
     options: CompileOptions | None = None,
+    donate: Sequence[Donation | str] = (),
     validate: bool | float | None = None,
     bisect: bool | None = None,
 ) -> Model:
     """Compile a model and load it.
 
     `model` is the path of an `.onnx` or `.mlir` file, an ONNX `ModelProto`, or MLIR text. `dims` gives symbolic
-    dimensions their values; `inputs` gives them by example. `validate` (True, or the allowed difference) undoes what a
-    pass changes if that changes the answer, on seeded inputs or on `inputs`; `bisect` finds the rewrite to blame, too:
-    see `CompileOptions`. What was undone stands in the report and in `Model.compilation.validator`. Raises `MloptError`
+    dimensions their values; `inputs` gives them by example. `donate` names inputs whose memory is given up, so that
+    outputs can be computed in it: texts such as `"past=present@64"`, or `Donation`s. `validate` (True, or the allowed
+    difference) undoes what a pass changes if that changes the answer, on seeded inputs or on `inputs`; `bisect` finds
+    the rewrite to blame, too: see `CompileOptions`. What was undone stands in the report and in
+    `Model.compilation.validator`. Raises `MloptError`
     with the message that the command line would print.
     """
     if not isinstance(model, str | Path) and type(model).__name__ != "ModelProto":  # onnx may not be loaded
@@ -266,6 +270,10 @@ def compile(
     options = options or CompileOptions()
     if dims:
         options = replace(options, dims={**options.dims, **dims})
+    if isinstance(donate, str):
+        raise InputError(f"expected donations as a list, found '{donate}'")
+    if donate:
+        options = replace(options, donate=(*options.donate, *donate))
     if validate is not None:
         options = replace(options, validate=validate)
     if bisect is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from mlopt.diagnostics import InputError, PipelineError, Place
+from mlopt.ir.donations import Donation
 from mlopt.passes.pipelines import (
     MEMORY_STRATEGIES,
     OPTIMISATION_LEVELS,
@@ -32,6 +33,7 @@ class CompileOptions:
       `PipelineOptions`).
     - `pipeline_text`: a pipeline to run instead of the standard one, in MLIR's grammar; of `pipeline` only
       `disabled` and `disabled_patterns` then count.
+    - `donate`: inputs whose memory is given up, each a `Donation` or a text such as `past=present@64`.
     - `weights`: the safetensors file of a textual model (default: beside it).
     - `poison`: fill dead bytes of the arena while running, to show that nothing reads them.
     - `validate`: undo what a pass changes if it changes the answer: True, or the allowed difference as a part of the
@@ -43,6 +45,7 @@ class CompileOptions:
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     pipeline: PipelineOptions = field(default_factory=PipelineOptions)
     pipeline_text: str | None = None
+    donate: Sequence[Donation | str] = ()
     weights: Path | None = None
     poison: bool = False
     validate: bool | float = False
@@ -98,9 +101,9 @@ def load_config(path: Path, options: CompileOptions) -> CompileOptions:
     """`options` with what the JSON or TOML file at `path` sets.
 
     Keys: `dims`, `poison`, `validate`, `bisect`, `optimize`, `pipeline` (a level such as `O3`, or passes),
-    `memory_budget` (bytes, or text such as `"64KiB"`), `waves`, `disable_pass`, `disable_pattern`, and the table
-    `optimization` with the switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`, which win over the
-    level. Raises `InputError` for a missing or malformed file and for an unknown key or value.
+    `memory_budget` (bytes, or text such as `"64KiB"`), `waves`, `donate`, `disable_pass`, `disable_pattern`, and the
+    table `optimization` with the switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`, which win over
+    the level. Raises `InputError` for a missing or malformed file and for an unknown key or value.
     """
     return apply_config(read_config(path), options, path)
 
@@ -173,6 +176,9 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
             case "disable_pattern":
                 pipeline = replace(pipeline, disabled_patterns=_expect_names(value, key, place))
                 _check_names(pipeline.disabled_patterns, _check_pattern_names, path)
+            case "donate":
+                names = _expect_names(value, key, place)
+                options = replace(options, donate=(*_expect_donations(names, path), *options.donate))
             case "dims":
                 options = replace(options, dims={**_expect_dims(value, place), **options.dims})
             case "poison":
@@ -184,7 +190,7 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
             case _:
                 raise InputError(
                     f"unknown key '{key}', expected one of bisect, dims, disable_pass, disable_pattern, "
-                    "memory_budget, optimization, optimize, pipeline, poison, validate, waves",
+                    "donate, memory_budget, optimization, optimize, pipeline, poison, validate, waves",
                     place=place,
                 )
     return replace(options, pipeline=pipeline)
@@ -210,6 +216,17 @@ def _check_names(names: Collection[str], check: Callable[[Collection[str]], None
             check([name])
         except PipelineError as error:
             raise InputError(error.message, place=_place_of(name, path)) from error
+
+
+def _expect_donations(texts: Sequence[str], path: Path) -> list[Donation]:
+    """Donations, each error with the place of the text that it is about."""
+    found: list[Donation] = []
+    for text in texts:
+        try:
+            found.append(Donation.parse(text))
+        except InputError as error:
+            raise InputError(error.message, place=_place_of(text, path)) from error
+    return found
 
 
 def _check_pattern_names(names: Collection[str]) -> None:

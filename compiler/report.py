@@ -17,7 +17,7 @@ from mlopt.dialects.kernel import LaunchOp, ReshapeOp
 from mlopt.interface import argument_attributes
 from mlopt.interpreter.memref import Executable
 from mlopt.ir.dtypes import to_numpy_dtype
-from mlopt.passes.memref.summary import memory_summary
+from mlopt.passes.memref.summary import DonatedMemory, donated_memory, memory_summary
 
 SCHEMA = 1
 SHAPE_ARITHMETIC_ELEMENTS = 64
@@ -144,24 +144,30 @@ def _memory(compilation: Compilation, executable: Executable | None) -> dict[str
         "arena_bytes": plan.arena_bytes if plan else None,
         "workspace_bytes": plan.workspace_bytes if plan else None,
         "weights_bytes": argument_bytes(memref, "mlopt.weight") if memref else None,
-        "io_bytes": (
-            sum(argument_bytes(memref, f"mlopt.{kind}") for kind in ("input", "output", "extent"))
-            if memref
-            else None
-        ),
+        "io_bytes": argument_bytes(memref, *_INTERFACE) if memref else None,
+        "donated": [_donated(each) for each in donated_memory(memref)] if memref else None,
         "status": plan.status if plan else None,
         "run_traced_peak_bytes": None,
+        "run_copied_bytes": executable.copied_bytes if executable else None,
         "engine_scratch_bytes": executable.engine_scratch_bytes if executable else None,
     }
 
 
-def argument_bytes(module: ModuleOp, attribute: str) -> int:
-    """Bytes of the arguments of a memref-level `@main` that carry an attribute such as `mlopt.weight`."""
+def _donated(each: DonatedMemory) -> dict[str, Any]:
+    part = None if each.part is None else each.part._asdict()
+    return {**each._asdict(), "part": part}
+
+
+_INTERFACE = ("mlopt.input", "mlopt.output", "mlopt.extent")
+
+
+def argument_bytes(module: ModuleOp, *names: str) -> int:
+    """Bytes of the arguments of a memref-level `@main` that carry one of some attributes, such as `mlopt.weight`."""
     main = main_function(module)
     return sum(
         value_bytes(argument)
         for argument, attributes in zip(main.args, argument_attributes(main), strict=True)
-        if attribute in attributes
+        if any(name in attributes for name in names)
     )
 
 

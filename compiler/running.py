@@ -60,15 +60,55 @@ def seeded_inputs(executable: Executable) -> dict[str, np.ndarray]:
     return {**drawn, **executable.required_values}
 
 
+def fresh_inputs(executable: Executable, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs, of those that are donated copies, which a run may write."""
+    donated = {buffer.input for buffer in executable.shared}
+    return {name: array.copy() if name in donated else array for name, array in inputs.items()}
+
+
+class Prepared(NamedTuple):
+    """Arrays for runs one after another, in which each input lies in the output that it is donated to.
+
+    `refill` puts back what a run has overwritten; `out` has the outputs that inputs are donated to.
+    """
+
+    inputs: dict[str, np.ndarray]
+    out: dict[str, np.ndarray]
+    originals: dict[str, np.ndarray]
+
+    def refill(self) -> None:
+        for name, original in self.originals.items():
+            np.copyto(self.inputs[name], original)
+
+
+def prepare(executable: Executable, inputs: Mapping[str, np.ndarray]) -> Prepared:
+    """Arrays for runs on `inputs`, which stay as they are."""
+    arrays = dict(inputs)
+    out: dict[str, np.ndarray] = {}
+    originals: dict[str, np.ndarray] = {}
+    for buffer in executable.shared:
+        laid = buffer.new()
+        if buffer.output is not None:
+            out[buffer.output] = laid.result
+        if buffer.input is not None and buffer.input in inputs:
+            originals[buffer.input] = inputs[buffer.input]
+            arrays[buffer.input] = laid.place
+    prepared = Prepared(arrays, out, originals)
+    prepared.refill()
+    return prepared
+
+
 def traced_peak(executable: Executable, inputs: Mapping[str, np.ndarray]) -> int:
     """Bytes that `tracemalloc` sees allocated at the peak of a warmed-up run, outputs aside."""
-    out = {spec.name: np.empty(spec.shape, spec.dtype) for spec in executable.outputs}
+    prepared = prepare(executable, inputs)
+    out = {spec.name: np.empty(spec.shape, spec.dtype) for spec in executable.outputs} | prepared.out
     tracemalloc.start()
     try:
-        executable.run(inputs, out)
+        executable.run(prepared.inputs, out)
+        prepared.refill()
         tracemalloc.reset_peak()
         before, _ = tracemalloc.get_traced_memory()
-        executable.run(inputs, out)
+        executable.run(prepared.inputs, out)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -12,11 +12,12 @@ why it stands where it stands.
   both before bufferization, so that the decisions stand in the IR. In O3 `tile-contractions` stands between them: a
   fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
   `place-concats` stands right before `reuse-in-place`: what is computed in a part of another tensor overwrites no
-  operand. `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are
+  operand. `place-donated` between them: it looks at the wholes that are left, and their memory is no operand's then.
+  `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are
   those that the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md). With a
   budget, `fit-memory` follows behind `cse`, which would undo what it computes twice.
-- memref: bufferize, then `elide-copies`, after which fewer buffers are left, then workspaces (they are buffers too),
-  then offsets.
+- memref: bufferize, then `elide-copies`, after which fewer buffers are left, `place-outputs`, which needs to know all
+  accesses, then workspaces (they are buffers too), then offsets.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
         case "kernel":
             passes = _kernel_passes(options)
         case "memref":
-            passes = ["elide-copies"] if options.optimize and options.inplace else []
+            passes = ["elide-copies", "place-outputs"] if options.optimize and options.inplace else []
             passes += [] if options.waves is None else [f"order-in-waves{{width={options.waves}}}"]
             passes += _planning_passes(options)
     return tuple(name for name in passes if name.partition("{")[0] not in options.disabled)
@@ -205,7 +206,7 @@ def _kernel_passes(options: PipelineOptions) -> list[str]:
     if options.thorough:
         passes.append("tile-contractions")
     if options.inplace:
-        passes += ["place-concats", "reuse-in-place"]
+        passes += ["place-concats", "place-donated", "reuse-in-place"]
     passes.append("schedule-for-memory")
     return [*passes, "cse", "dce", *fitting]
 

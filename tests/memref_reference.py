@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from mlopt.interpreter.scalar_ops import evaluate_scalar_op
+from mlopt.ir.donations import AxisPart
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -32,7 +33,9 @@ def run_memref(
     *,
     backwards: bool = False,
 ) -> dict[str, Array]:
-    """The outputs of `@main` by name; fails if an input or weight was written to.
+    """The outputs of `@main` by name; fails if an input that is not donated, or a weight, was written to.
+
+    What is a part of a buffer lies there, with poison around it, which has to be there still but where outputs are.
 
     `backwards` runs through the points of every structured op from last to first, which must make no difference.
     """
@@ -46,11 +49,21 @@ def run_memref(
         for kind, arrays in (("mlopt.input", inputs), ("mlopt.weight", weights or {})):
             if kind in attributes.data:
                 given = arrays[cast(StringAttr, attributes.data[kind]).data]
-                arguments.append(given.copy())
-                kept.append((given, arguments[-1]))
+                part = AxisPart.read(attributes.data, "mlopt.input_part")
+                arguments.append(_poisoned(arg.type) if part is not None else given.copy())
+                if part is not None:
+                    part.of(arguments[-1])[...] = given
+                if "mlopt.donated" not in attributes.data:
+                    kept.append((given, arguments[-1]))
         if "mlopt.output" in attributes.data:
-            arguments.append(_poisoned(arg.type))
-            outputs[cast(StringAttr, attributes.data["mlopt.output"]).data] = arguments[-1]
+            if "mlopt.input" not in attributes.data:
+                arguments.append(_poisoned(arg.type))
+            part = AxisPart.read(attributes.data, "mlopt.output_part")
+            result = arguments[-1] if part is None else part.of(arguments[-1])
+            outputs[cast(StringAttr, attributes.data["mlopt.output"]).data] = result
+            if part is not None:
+                rest = part._replace(offset=part.size, size=arguments[-1].shape[part.axis] - part.size)
+                kept.append((rest.of(arguments[-1]).copy(), rest.of(arguments[-1])))
         if "mlopt.arena" in attributes.data:
             arguments.append(_poisoned(arg.type))
     run.call("main", arguments)

@@ -39,8 +39,12 @@ class Engine(Protocol):
         """What loading it gave."""
         ...
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by name, in fresh arrays."""
+    def refill(self) -> None:
+        """Put back what a run has overwritten of its inputs; no part of a run."""
+        ...
+
+    def run(self) -> dict[str, np.ndarray]:
+        """Outputs by name, in fresh arrays but for those that lie in donated inputs."""
         ...
 
 
@@ -72,7 +76,7 @@ class _Mlopt:
     def __init__(self, model: Path, options: CompileOptions, inputs: Mapping[str, np.ndarray] | None):
         from mlopt.compilation import compile_model, load_model
         from mlopt.report import build_report
-        from mlopt.running import load_executable, seeded_inputs
+        from mlopt.running import load_executable, prepare, seeded_inputs
 
         start = time.perf_counter()
         compilation = compile_model(load_model(model, options, inputs=inputs))
@@ -87,9 +91,13 @@ class _Mlopt:
             report,
             tuple(compilation.ctx.remarks),
         )
+        self._prepared = prepare(loaded.executable, self.loaded.inputs)
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return self._executable.run(inputs)
+    def refill(self) -> None:
+        self._prepared.refill()
+
+    def run(self) -> dict[str, np.ndarray]:
+        return self._executable.run(self._prepared.inputs, self._prepared.out)
 
 
 class _OnnxRuntime:
@@ -110,5 +118,9 @@ class _OnnxRuntime:
         self._outputs: list[str] = [output.name for output in self._session.get_outputs()]
         self.loaded = Loaded(inputs, time.perf_counter() - start)
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return dict(zip(self._outputs, self._session.run(self._outputs, dict(inputs)), strict=True))
+    def refill(self) -> None:
+        pass
+
+    def run(self) -> dict[str, np.ndarray]:
+        inputs = dict(self.loaded.inputs)
+        return dict(zip(self._outputs, self._session.run(self._outputs, inputs), strict=True))

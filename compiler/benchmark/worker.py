@@ -73,7 +73,8 @@ def serve(connection: Connection, job: Job) -> None:
                 case Turn(runs):
                     connection.send(_timed_runs(engine, runs))
                 case _:
-                    connection.send(Finished(engine.run(engine.loaded.inputs), peak_rss_bytes()))
+                    engine.refill()
+                    connection.send(Finished(engine.run(), peak_rss_bytes()))
                     return
     except MloptError as error:
         connection.send(Failed(error.diagnostics))
@@ -86,16 +87,17 @@ def serve(connection: Connection, job: Job) -> None:
 
 
 def _timed_runs(engine: Engine, runs: int) -> Sequence[float]:
-    inputs = engine.loaded.inputs
     for _ in range(WARM_UP_RUNS):
-        engine.run(inputs)
+        engine.refill()
+        engine.run()
     seconds: list[float] = []
     gc.collect()
     gc.disable()
     try:
         for _ in range(runs):
+            engine.refill()
             start = time.perf_counter()
-            engine.run(inputs)
+            engine.run()
             seconds.append(time.perf_counter() - start)
     finally:
         gc.enable()

@@ -18,6 +18,7 @@ from mlopt.cli.progress import progress
 from mlopt.cli.remarks import add_remark_options, check_remark_options, print_remarks
 from mlopt.diagnostics import (
     REMARK_KINDS,
+    InputError,
     PipelineError,
     UsageError,
     counted,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from mlopt.compilation import Compilation
     from mlopt.interpreter.memref import Executable
+    from mlopt.ir.donations import Donation
     from mlopt.options import CompileOptions
     from mlopt.passes.pipelines import Level
     from mlopt.passmanager import Instrumentation
@@ -92,6 +94,15 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="let up to N launches that are independent of each other run at the same time, on threads of their own; "
         "the arena then keeps their memory apart",
+    )
+    parser.add_argument(
+        "--donate",
+        action="extend",
+        type=_names,
+        default=[],
+        metavar="INPUT[=OUTPUT[@CAPACITY]]",
+        help="let an output be computed in the memory of this input, or one that begins with it, whose contents are "
+        "lost then; CAPACITY is how long that memory is along the axis that grows. Several with commas",
     )
     add_disable_options(parser)
     parser.add_argument(
@@ -180,6 +191,8 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         options = replace(options, validate=arguments.validate)
     if getattr(arguments, "bisect", False):
         options = replace(options, bisect=True)
+    if getattr(arguments, "donate", None):
+        options = replace(options, donate=(*options.donate, *map(_donation, arguments.donate)))
     if getattr(arguments, "reproducers", None) is not None:
         options = replace(options, reproducers=arguments.reproducers)
     pipeline = options.pipeline
@@ -237,6 +250,15 @@ def check_disabled(passes: Sequence[str], patterns: Sequence[str]) -> None:
             check_pattern_names(patterns)
     except PipelineError as error:
         raise UsageError(error.message) from None
+
+
+def _donation(text: str) -> Donation:
+    from mlopt.ir.donations import Donation
+
+    try:
+        return Donation.parse(text)
+    except InputError as error:
+        raise UsageError(f"--donate: {error.message}") from None
 
 
 def _bytes(text: str) -> int:

@@ -35,6 +35,7 @@ from mlopt.interpreter.element_types import require_known_integers
 from mlopt.interpreter.runtime import BoundFunction, called_function
 from mlopt.interpreter.scalar_ops import Array, poison
 from mlopt.interpreter.structured_ops import evaluate_structured
+from mlopt.ir.donations import INPUT_PART, OUTPUT_PART, AxisPart, part_shape
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
 from mlopt.ir.extents import Extent, cut_outputs
 from mlopt.ir.locations import place_of_op
@@ -47,7 +48,8 @@ def evaluate_module(module: ModuleOp, inputs: Mapping[str, Array], weights: Weig
 
     `inputs` are named by the `mlopt.name` of the arguments, or else `arg0`, `arg1`, ...; the results by
     theirs, or else `result0`, `result1`, ... Arrays have the shapes of the module and the dtypes of its
-    interface: unsigned where `mlopt.dtype` says so. Outputs are cut to their extents.
+    interface: unsigned where `mlopt.dtype` says so, and parts where `mlopt.input_part` does. Outputs are cut to their
+    parts and extents.
 
     `InputError` if the module has no `@main`, or an input is missing or does not fit; `UnsupportedError` for a call of
     a run-time function that is not there or takes other operands; `RunError` if an operation can't be evaluated or
@@ -88,9 +90,10 @@ def evaluate_function(
         if extent is not None:
             extents[extent] = int(result)
             continue
-        named[_text(attributes, "mlopt.name") or f"result{i}"] = result.view(
-            _interface_dtype(result.dtype, attributes)
-        )
+        part = AxisPart.read(attributes.data, OUTPUT_PART)
+        named[_text(attributes, "mlopt.name") or f"result{i}"] = (
+            result if part is None else part.of(result)
+        ).view(_interface_dtype(result.dtype, attributes))
     return cut_outputs(named, extents)
 
 
@@ -117,14 +120,17 @@ def _input(arg: SSAValue, name: str, attributes: DictionaryAttr, inputs: Mapping
     if name not in inputs:
         raise InputError(f"input '{name}' is missing")
     type, array = tensor_type(arg), inputs[name]
-    dtype = to_numpy_dtype(type.element_type)
-    expected = _interface_dtype(dtype, attributes)
-    if array.shape != type.get_shape() or array.dtype != expected:
+    dtype, part = to_numpy_dtype(type.element_type), AxisPart.read(attributes.data, INPUT_PART)
+    expected, shape = _interface_dtype(dtype, attributes), part_shape(type.get_shape(), part)
+    if array.shape != shape or array.dtype != expected:
         raise InputError(
-            f"input '{name}': expected {expected}{list(type.get_shape())}, "
-            f"found {array.dtype}{list(array.shape)}"
+            f"input '{name}': expected {expected}{list(shape)}, found {array.dtype}{list(array.shape)}"
         )
-    return extended(array).view(dtype)
+    if part is None:
+        return extended(array).view(dtype)
+    whole = poison(type.get_shape(), dtype)
+    part.of(whole)[...] = extended(array).view(dtype)
+    return whole
 
 
 # Operations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlopt.diagnostics import InputError, RunError, VerifyFailure
 from mlopt.interpreter.descriptors import Descriptor, memref_type, static_shape, whole
@@ -17,9 +17,11 @@ from mlopt.interpreter.element_types import require_known_integers
 from mlopt.interpreter.numpy_state import numpy_context
 from mlopt.interpreter.plan import Memory, PlanBuilder, aligned_bytes, run_plan
 from mlopt.interpreter.poison import POISON, Interval, dead_after
+from mlopt.interpreter.shared import SharedBuffer, SharedMemory
 from mlopt.interpreter.translate import Frame, Program, Value, argument_attribute
 from mlopt.interpreter.views import Region, Slot, View, row_major
 from mlopt.ir.dense import is_dense
+from mlopt.ir.donations import DONATED, INPUT_PART, OUTPUT_PART, AxisPart, Donation, in_order, part_shape
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype, typed_array
 from mlopt.ir.extents import EXTENT, Extent, cut_outputs
 from mlopt.ir.functions import only_block
@@ -73,10 +75,15 @@ class Executable:
         self._required: dict[str, np.ndarray] = {}
         self._inputs: list[tuple[TensorSpec, Slot]] = []
         self._outputs: list[tuple[TensorSpec, Slot]] = []
+        self._buffers: list[SharedBuffer] = []
+        self.copied_bytes = 0
         self._extents: list[tuple[Extent, Slot, np.ndarray]] = []
         self._arena = Region("the arena", 0, np.empty(0, np.uint8))
         block = only_block(self._main)
         arguments = [self._bind(position) for position in range(len(block.args))]
+        given = self._main.arg_attrs or ()
+        made = [attributes.data for attributes in given if "mlopt.output" in attributes.data]
+        self._outputs = in_order(zip(self._outputs, made, strict=True))
         builder = PlanBuilder(self._memory)
         frame = Frame(self._program, builder, self._program.pool(self._main), (self._main,))
         frame.values.update(zip(block.args, arguments, strict=True))
@@ -87,6 +94,7 @@ class Executable:
         self._lock = threading.Lock()
         self._context = numpy_context()
         self._slots = [slot for _, slot in (*self._inputs, *self._outputs)]
+        self._shared = SharedMemory(self._buffers)
         self.inputs: tuple[TensorSpec, ...] = tuple(spec for spec, _ in self._inputs)
         self._output_names = [spec.name for spec, _ in self._outputs]
         self._as_they_are = [not self._must_look_at(spec) for spec in self.inputs]
@@ -121,6 +129,11 @@ class Executable:
         return len(self._plan)
 
     @property
+    def shared(self) -> tuple[SharedBuffer, ...]:
+        """The memory that inputs give up, and where inputs and outputs lie in it."""
+        return self._shared.buffers
+
+    @property
     def required_values(self) -> Mapping[str, np.ndarray]:
         """The inputs that the module holds for one value of only, by name: they decided shapes (`mlopt.value`)."""
         return self._required
@@ -136,6 +149,11 @@ class Executable:
         Inputs of raw bytes are taken as of the declared types. Raises `InputError` for arrays that do not fit the
         interface, and `RunError` when another run of this session
         is going on, or when the model itself stops (an assertion, an index out of bounds).
+
+        What is donated may be written: it can't be read-only, and overlaps nothing but the array in `out` for the
+        output that it is donated to. That output is the array in `out`, else the array of the input if it is all of it
+        and contiguous, else a new one. What does not lie there as in `shared` is copied; `copied_bytes` has how much
+        the last run copied.
         """
         require_mapping(inputs, "inputs")
         if out is not None:
@@ -144,9 +162,12 @@ class Executable:
             raise RunError("this session is already running; a session serves one run at a time")
         try:
             sources = self._checked_inputs(inputs)
-            results = self._checked_outputs(out or {}, sources)
-            self._check_apart(sources, results)
-            self._execute(sources, results)
+            if self._buffers:
+                results = self._run_shared(inputs, sources, out or {})
+            else:
+                results = self._checked_outputs(out or {}, sources)
+                self._check_apart(sources, results)
+                self._execute(sources, results)
             outputs = dict(zip(self._output_names, results, strict=True))
             if not self._extents:
                 return outputs
@@ -160,12 +181,39 @@ class Executable:
     def _execute(self, sources: list[np.ndarray], results: list[np.ndarray]) -> None:
         for slot, array in zip(self._slots, (*sources, *results), strict=True):
             slot.data = (array if array.ndim else array.reshape(1)).view(np.uint8)
+        self._run_plan()
+
+    def _run_plan(self) -> None:
         for _, slot, number in self._extents:
             slot.data = number.reshape(1).view(np.uint8)
         if self._poison and self._arena.data is not None:
             self._arena.data.fill(POISON)
         self._memory.run_views.make()
         self._context.run(run_plan, self._plan)
+
+    def _run_shared(
+        self, inputs: Mapping[str, np.ndarray], sources: list[np.ndarray], out: Mapping[str, np.ndarray]
+    ) -> list[np.ndarray]:
+        """A run with memory that inputs give up; the outputs in order."""
+        results = dict(zip(self._output_names, self._checked_outputs(out, sources), strict=True))
+        arrays = dict(zip((spec.name for spec in self.inputs), sources, strict=True))
+        arranged = self._shared.arrange(inputs, arrays, out, results)
+        arrays, results = arranged.inputs, arranged.results
+        self._check_apart(list(arrays.values()), list(results.values()))
+        shared = {buffer.slot for buffer in self._shared.buffers}
+        for slot, array in zip(self._slots, (*arrays.values(), *results.values()), strict=True):
+            if slot not in shared:
+                slot.data = (array if array.ndim else array.reshape(1)).view(np.uint8)
+        for buffer, laid in zip(self._shared.buffers, arranged.laid, strict=True):
+            buffer.slot.data = laid.memory
+        if self._poison:
+            self._shared.poison_before(arranged)
+        self._run_plan()
+        if self._poison:
+            self._shared.poison_after(arranged)
+        arranged.finish()
+        self.copied_bytes = arranged.copied
+        return [out.get(name, array) for name, array in results.items()]
 
     # Interface
 
@@ -187,18 +235,28 @@ class Executable:
             return whole(View(self._arena, 0, shape, strides, dtype))
         if (name := text("mlopt.weight")) is not None:
             return whole(View(self._weight(name, type_), 0, shape, strides, dtype))
-        for attribute, interface, writable in (
-            ("mlopt.input", self._inputs, False),
-            ("mlopt.output", self._outputs, True),
-        ):
-            if (name := text(attribute)) is not None:
-                slot = Slot(f'{attribute[6:]} "{name}"', nbytes, writable=writable, stays=True)
-                value = argument_attribute(main, position, "mlopt.value")
-                if value is not None and is_dense(value):
-                    self._required[name] = dense_to_array(value)
-                declared = text("mlopt.dtype")
-                interface.append((TensorSpec(name, shape, np.dtype(declared) if declared else dtype), slot))
-                return whole(View(slot, 0, shape, strides, dtype))
+        given, made = text("mlopt.input"), text("mlopt.output")
+        if given is not None or made is not None:
+            declared = text("mlopt.dtype")
+            spec_dtype = np.dtype(declared) if declared else dtype
+            donated = argument_attribute(main, position, DONATED) is not None
+            label = f'output "{made}"' if given is None else f'input "{given}"'
+            slot = Slot(label, nbytes, writable=made is not None or donated, stays=True)
+            attributes: Mapping[str, Attribute] = main.arg_attrs.data[position].data if main.arg_attrs else {}
+            parts = AxisPart.read(attributes, INPUT_PART), AxisPart.read(attributes, OUTPUT_PART)
+            value = attributes.get("mlopt.value")
+            if given is not None and value is not None and is_dense(value):
+                self._required[given] = dense_to_array(value)
+            for name, part, interface in zip(
+                (given, made), parts, (self._inputs, self._outputs), strict=True
+            ):
+                if name is not None:
+                    interface.append((TensorSpec(name, part_shape(shape, part), spec_dtype), slot))
+            if donated or any(parts):
+                donation = None if given is None else Donation.read(given, attributes)
+                buffer = SharedBuffer(given, made, donation, shape, spec_dtype, *parts, slot)
+                self._buffers.append(buffer)
+            return whole(View(slot, 0, shape, strides, dtype))
         extent = Extent.read({EXTENT: value} if (value := argument_attribute(main, position, EXTENT)) else {})
         if extent is not None:
             slot = Slot(f'the extent of output "{extent.of}"', nbytes, writable=True, stays=True)
@@ -242,7 +300,9 @@ class Executable:
             array = typed_array(np.asarray(inputs[spec.name]), spec.dtype)
             _check(array, spec, "input")
             self._check_value(array, spec)
-            found.append(sub_byte.extended(np.require(array, spec.dtype, ["C", "A"])))
+            # What shares memory lies where it does, with whatever strides.
+            aligned = np.require(array, spec.dtype, "A" if spec.name in self._shared.inputs else ["C", "A"])
+            found.append(sub_byte.extended(aligned))
         return found
 
     def _must_look_at(self, spec: TensorSpec) -> bool:
@@ -269,8 +329,8 @@ class Executable:
             )
 
     def _checked_outputs(self, out: Mapping[str, np.ndarray], sources: list[np.ndarray]) -> list[np.ndarray]:
-        """The arrays to write, in order: the caller's, or fresh ones."""
-        if not out:
+        """The arrays to write, in order: the caller's, or fresh ones; nothing yet for what shares memory."""
+        if not out and not self._buffers:
             return [np.empty(spec.shape, spec.dtype) for spec in self.outputs]
         names = [spec.name for spec in self.outputs]
         unknown = [name for name in out if name not in names]
@@ -279,20 +339,25 @@ class Executable:
         results: list[np.ndarray] = []
         for spec in self.outputs:
             if spec.name not in out:
-                results.append(np.empty(spec.shape, spec.dtype))
+                is_shared = spec.name in self._shared.outputs
+                results.append(_NOTHING if is_shared else np.empty(spec.shape, spec.dtype))
                 continue
             array = out[spec.name]
             _require_array(array, spec)
             _check(array, spec, "output")
             flags = array.flags
-            if not (flags.c_contiguous and flags.aligned and flags.writeable and array.dtype.isnative):
+            has_strides = flags.c_contiguous or spec.name in self._shared.any_strides
+            if not (has_strides and flags.aligned and flags.writeable and array.dtype.isnative):
                 raise InputError(
                     f'output "{spec.name}" must be an aligned, C-contiguous, writable array of the native byte order'
                 )
-            if any(np.may_share_memory(array, other) for other in (*sources, *results)):
+            if not self._buffers and any(np.may_share_memory(array, other) for other in (*sources, *results)):
                 raise InputError(f'output "{spec.name}" overlaps an input or another output')
             results.append(array)
         return results
+
+
+_NOTHING = np.empty(0, np.uint8)
 
 
 def _is_as_read(array: object, spec: TensorSpec, numbers_do_not_matter: bool) -> bool:

@@ -27,6 +27,7 @@ from mlopt.ir.locations import place_of_op
 from mlopt.passes.memref.assign_buffers import AssignBuffersPass
 from mlopt.passes.memref.plan_workspaces import PlanWorkspacesPass
 from mlopt.passes.pipelines import Level
+from mlopt.running import fresh_inputs
 from mlopt.save import used_weights
 from mlopt.weights import WeightStore
 
@@ -98,7 +99,7 @@ class Evaluator:
                     # Arguments without a name have got one on their way down; their order is what it was.
                     inputs = dict(zip(names, inputs.values(), strict=True))
                 out = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in executable.outputs}
-                return executable.run(inputs, out)
+                return executable.run(fresh_inputs(executable, inputs), out)
 
     @cached_property
     def level(self) -> Level:

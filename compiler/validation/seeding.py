@@ -22,6 +22,7 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
 from mlopt.interface import argument_attributes
 from mlopt.ir.dense import is_dense
+from mlopt.ir.donations import INPUT_PART, AxisPart, part_shape
 from mlopt.ir.dtypes import constant_array, dense_to_array, to_numpy_dtype
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
@@ -67,7 +68,8 @@ def function_inputs(func: FuncOp) -> list[FunctionInput]:
             else to_numpy_dtype(type_.element_type)
         )
         array = dense_to_array(value).view(dtype) if value is not None and is_dense(value) else None
-        found.append(FunctionInput(name.data, tuple(type_.get_shape()), dtype, array, argument))
+        shape = part_shape(type_.get_shape(), AxisPart.read(attributes, INPUT_PART))
+        found.append(FunctionInput(name.data, shape, dtype, array, argument))
     return found
 
 

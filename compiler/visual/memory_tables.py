@@ -11,6 +11,7 @@ from rich.table import Table
 
 from mlopt.diagnostics import one_line
 from mlopt.memory import GAP
+from mlopt.passes.memref.summary import DonatedMemory
 from mlopt.visual.planned import MemoryPlan, PlannedBuffer
 
 _TOTALS = (
@@ -101,6 +102,23 @@ def peak_table(plan: MemoryPlan) -> Table:
     for planned in live:
         cells = (_name(planned), f"{planned.buffer.footprint:,}", _type(planned), _node(planned))
         table.add_row(*cells)
+    return table
+
+
+def donated_table(donated: Sequence[DonatedMemory]) -> Table:
+    """Every donated input, which output lies in its memory, and which part of that the input is."""
+    table = _table(
+        "donated input", ("bytes", "right"), ("output", "left"), ("memory", "right"), ("input in it", "left")
+    )
+    for each in donated:
+        place = "all" if each.output is not None else ""
+        if each.part is not None:
+            axis, offset, size = each.part
+            place = escape(f"[{':, ' * axis}{offset}:{offset + size}]")
+        output = "none" if each.output is None else escape(one_line(each.output))
+        table.add_row(
+            escape(one_line(each.input)), f"{each.nbytes:,}", output, f"{each.memory_bytes:,}", place
+        )
     return table
 
 

@@ -21,17 +21,20 @@
 // KERNEL:      builtin.module(
 // KERNEL-NEXT:   fuse-kernels{max-ops={{[0-9]+}}},
 // KERNEL-NEXT:   place-concats,
+// KERNEL-NEXT:   place-donated,
 // KERNEL-NEXT:   reuse-in-place,
 // KERNEL-NEXT:   schedule-for-memory{nodes={{[0-9]+}}},
 // KERNEL-NEXT:   cse,
 // KERNEL-NEXT:   dce,
 // KERNEL-NEXT:   convert-kernel-to-memref,
 // KERNEL-NEXT:   elide-copies,
+// KERNEL-NEXT:   place-outputs,
 // KERNEL-NEXT:   plan-workspaces{growth={{[0-9]+}}},
 // KERNEL-NEXT:   assign-buffers{
-// MEMREF:      Pass Manager with 3 passes:
+// MEMREF:      Pass Manager with 4 passes:
 // MEMREF-NEXT: builtin.module(
 // MEMREF-NEXT:   elide-copies,
+// MEMREF-NEXT:   place-outputs,
 // MEMREF-NEXT:   plan-workspaces{growth={{[0-9]+}}},
 
 // Expanded in place, with the values of options.

@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlopt.diagnostics import PassFailure
 from mlopt.dialects import kernel
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.donations import OUTPUT_INDEX, Donation, donations_of
 from mlopt.ir.extents import Extent
 from mlopt.ir.functions import find_main, only_block
 from mlopt.ir.locations import place_of_op
@@ -31,7 +41,8 @@ class ConvertKernelToMemrefPass(Pass):
 
     `@main` gets a memref argument for each input, weight and output, and no results; what lives in between is a
     `memref.alloc`. An update stays in place where that is proved safe, and is a copy elsewhere; a result is computed
-    right in its output wherever its buffer is free for that.
+    right in its output wherever its buffer is free for that, or stays in the donated input that it was computed in,
+    whose argument then is the output's, too.
     """
 
     name = "convert-kernel-to-memref"
@@ -98,13 +109,29 @@ def _convert(module: ModuleOp, main: func.FuncOp) -> None:
         )
     ]
     weights = _weights(main)
-    outputs = [
+    results = [
         _interface_argument("mlopt.output", value.type, None, attributes, f"result{i}")
         for i, (value, attributes) in enumerate(
             zip(returned.arguments, _attributes(main.res_attrs, returned.arguments), strict=True)
         )
     ]
-    arguments = [*inputs, *weights.values(), *outputs]
+    donations = donations_of(main)
+    placement = Placement(old, [(arg, arg in donations) for arg in old.args if is_tensor(arg)])
+    # A result that is computed in a donated input has no argument of its own.
+    outputs: list[tuple[SSAValue, _Argument]] = []
+    number = 0
+    for value, result in zip(returned.arguments, results, strict=True):
+        places = (
+            i for i, arg in enumerate(old.args) if arg in donations and placement.is_content(value, arg)
+        )
+        index = next(places, None)
+        if index is None or not _joins(inputs[index], result, donations[old.args[index]]):
+            outputs.append((value, result))
+        else:
+            place = {OUTPUT_INDEX: IntegerAttr(number, i64)}
+            inputs[index].attributes.update({**result.attributes, **place})
+        number += "mlopt.output" in result.attributes
+    arguments = [*inputs, *weights.values(), *(output for _, output in outputs)]
     entry = Block(arg_types=[argument.type for argument in arguments])
     for arg, argument in zip(entry.args, arguments, strict=True):
         set_name(arg, argument.name)
@@ -113,14 +140,13 @@ def _convert(module: ModuleOp, main: func.FuncOp) -> None:
     weight_args = entry.args[len(inputs) : len(inputs) + len(weights)]
     output_args = entry.args[len(inputs) + len(weights) :]
     state = SharedState(module, dict(zip(weights, weight_args, strict=True)))
-    placement = Placement(old, [(arg, False) for arg in old.args if is_tensor(arg)])
     bufferizer = Bufferizer(state, placement, entry)
     for arg, new in zip(old.args, entry.args, strict=False):
         copy_name(arg, new)
         bufferizer.bind(arg, new)
     elsewhere = [
         (value, output)
-        for value, output in zip(returned.arguments, output_args, strict=True)
+        for (value, _), output in zip(outputs, output_args, strict=True)
         if not bufferizer.forward(value, Storage(writable=True), output)
     ]
     bufferizer.emit_block(old)
@@ -141,6 +167,18 @@ def _convert(module: ModuleOp, main: func.FuncOp) -> None:
     block.insert_ops_before([*state.globals, new_main, *state.functions()], main)
     main.detach()
     main.erase()
+
+
+def _joins(given: _Argument, result: _Argument, donation: Donation) -> bool:
+    """Whether a result that lies in a donated input may be that: it has its type, and no other does so already."""
+    name = result.attributes.get("mlopt.output")
+    return (
+        isinstance(name, StringAttr)
+        and "mlopt.output" not in given.attributes
+        and donation.takes(name.data)
+        and given.type == result.type
+        and given.attributes.get("mlopt.dtype") == result.attributes.get("mlopt.dtype")
+    )
 
 
 def _attributes(

@@ -79,6 +79,10 @@ class Placement:
         """Whether `value` is all of its storage in row-major order, not a slice of it."""
         return value not in self._partial
 
+    def is_content(self, value: SSAValue, argument: SSAValue) -> bool:
+        """Whether `value` is all of the buffer of an argument, in row-major order."""
+        return self.storage(value) is self.storage(argument) and self.is_whole(value)
+
     def is_undefined(self, value: SSAValue) -> bool:
         """Whether `value` holds no meaningful contents, so that there is nothing to copy."""
         return value in self._undefined

@@ -5,7 +5,7 @@
 - *Values* are storages, alias classes of tensors: views, results and the destinations that they overwrite, what a loop
   carries. A result whose destination is uninitialised begins one. Bytes are rounded up to the alignment.
 - *Nothing in the arena*: what the caller holds (arguments, results of `@main`), constants, what an enclosing region
-  holds. What overwrites one of these is a copy, a storage of its own.
+  holds. What overwrites one of these is a copy, a storage of its own, but for an argument that is donated.
 - *Workspaces*: the most bytes that what stands in an op takes, in its order. Scratch of the engine is not known here,
   unless a function tells how much a launch or a run-time function takes in all.
 - *Order*: a step runs after those whose results it uses; an update in place after what reads the old contents, and
@@ -24,6 +24,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from mlopt.dialects.kernel import ConstantOp, LaunchOp, StructuredOp, SymbolicKernel, YieldOp, tensor_type
+from mlopt.ir.donations import donations_of
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, destinations, effects_of, is_buffer
 from mlopt.memory import align_up
@@ -217,13 +218,14 @@ class _Storages:
         self._parent: dict[SSAValue, SSAValue] = {}
         self._size: dict[SSAValue, int] = {}
         self._elsewhere: set[SSAValue] = set()
+        function = block.parent_op()
+        self._donated = donations_of(function) if isinstance(function, func.FuncOp) else {}
         for argument in block.args:
             if is_buffer(argument):
                 self._elsewhere.add(argument)
-        is_function = isinstance(block.parent_op(), func.FuncOp)
         for op in block.ops:
             if op is not block.last_op:
-                self._unite(op, is_function)
+                self._unite(op)
         last = block.last_op
         if isinstance(last, func.ReturnOp | YieldOp) or isinstance(block.parent_op(), scf.IfOp):
             self._elsewhere.update(self.of(value) for value in _tensors(last.operands if last else ()))
@@ -242,7 +244,7 @@ class _Storages:
         """Whether it is memory that this block does not provide."""
         return storage in self._elsewhere or not self._block.is_ancestor(storage.owner)
 
-    def _unite(self, op: Operation, is_function: bool) -> None:
+    def _unite(self, op: Operation) -> None:
         if isinstance(op, ConstantOp):
             self._elsewhere.add(op.result)
             return
@@ -251,15 +253,15 @@ class _Storages:
         for source, other in (*pairs, *aliases_of(op)):
             if source not in operands and not op.is_ancestor(source.owner):
                 continue  # an outer tensor that a region yields is copied
-            if source in updated and (is_empty(source) or not self._may_be_updated(source, is_function)):
+            if source in updated and (is_empty(source) or not self._may_be_updated(source)):
                 continue
             self._join(source, other)
 
-    def _may_be_updated(self, value: SSAValue, is_function: bool) -> bool:
+    def _may_be_updated(self, value: SSAValue) -> bool:
         """Whether the memory of a tensor may be overwritten: not the caller's, nor what is outside of a region."""
         storage = self.of(value)
         if isinstance(storage, BlockArgument) and storage.block is self._block:
-            return not is_function
+            return storage in self._donated or not isinstance(self._block.parent_op(), func.FuncOp)
         return not self.is_elsewhere(storage)
 
     def _join(self, a: SSAValue, b: SSAValue) -> None:

@@ -118,7 +118,7 @@ def _read_reshaped_parts(block: Block, ctx: CompilerContext) -> bool:
     return changed
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """What `map` of `whole` moves: tensor `value` of `type`; `where`: the place in the whole of each of its elements.
 
     `border`: what a pad fills the rest of the whole with. `reshaped`: if `value` is the reshape of what is computed,
@@ -139,7 +139,7 @@ class _Part(NamedTuple):
         return self.value if self.reshaped is None else self.reshaped.source
 
 
-class _Link(NamedTuple):
+class Link(NamedTuple):
     """A launch that computes a part of a whole, as its out `position`; `reshaped`: of the whole in another shape."""
 
     launch: LaunchOp
@@ -183,12 +183,12 @@ class _BlockPlacement:
         for launch in reversed([op for op in self.block.ops if isinstance(op, LaunchOp)]):
             if len(launch.res) != 1:
                 continue
-            for part in _parts(launch):
+            for part in parts_of(launch):
                 self._place(part)
-            _drop_if_done(launch)
+            drop_if_done(launch)
         return self.changed
 
-    def _place(self, part: _Part) -> None:
+    def _place(self, part: Part) -> None:
         obstacle = self._obstacle(part)
         into = part.whole.kernel_name.data
         if obstacle is not None:
@@ -209,12 +209,12 @@ class _BlockPlacement:
         self._move(part, producer)
         self.changed = True
 
-    def _remark(self, kind: RemarkKind, message: str, part: _Part) -> None:
+    def _remark(self, kind: RemarkKind, message: str, part: Part) -> None:
         self.ctx.remark(PlaceConcatsPass.name, kind, message, part.whole.location)
 
     # What is legal
 
-    def _obstacle(self, part: _Part) -> str | None:
+    def _obstacle(self, part: Part) -> str | None:
         """Why a part can't be computed in its place, if so."""
         if part.value not in part.whole.ins:
             return "it is placed in it already"
@@ -229,14 +229,14 @@ class _BlockPlacement:
             return "it is computed outside of the region"
         return (
             self._whole_obstacle(part, producer)
-            or self._reader_obstacle(part)
+            or reader_obstacle(part, self.block)
             or self._memory_obstacle(part)
             or self._launch_obstacle(part, _producer(part))
         )
 
-    def _whole_obstacle(self, part: _Part, producer: LaunchOp) -> str | None:
+    def _whole_obstacle(self, part: Part, producer: LaunchOp) -> str | None:
         """What is wrong with the tensor that the part is to be computed in."""
-        links = self._links(part.whole)
+        links = links_of(part.whole)
         root = links[0].taken
         if not is_empty(root) or not root.has_one_use() or root.owner.parent is not self.block:
             return "the whole is no new tensor"
@@ -250,40 +250,11 @@ class _BlockPlacement:
                 return f"'{link.launch.kernel_name.data}' reads it, which computes another part of the whole"
         return None
 
-    def _links(self, whole: LaunchOp) -> list[_Link]:
-        """The launches that compute parts of what `whole` puts together, in order, and itself as the last."""
-        links = [_Link(whole, 0)]
-        while True:
-            before = links[-1].taken
-            reshaped = isinstance(before.owner, ReshapeOp)
-            result = before.owner.source if isinstance(before.owner, ReshapeOp) else before
-            if not isinstance(result, OpResult) or not isinstance(result.op, LaunchOp):
-                return links[::-1]
-            links.append(_Link(result.op, result.index, reshaped))
-
-    def _reader_obstacle(self, part: _Part) -> str | None:
-        """What reads a part and can't read it in the whole."""
-        argument = part.whole.body.args[part.whole.ins.index(part.value)]
-        for use in argument.uses:
-            if use.operation is not part.map and not _can_read_destination(use, part):
-                return f"'{part.whole.kernel_name.data}' reads it in another way too"
-        if part.reshaped is not None:
-            shared = (
-                not argument.has_one_use() or not part.value.has_one_use() or not part.computed.has_one_use()
-            )
-            return "it, or what is reshaped to be it, is read elsewhere too" if shared else None
-        movement = only_map(slice_launch(empty_like(part.whole.outs[0]).tensor, part.where, part.type))
-        assert movement is not None
-        for use in part.value.uses:
-            if use.operation is not part.whole and not can_absorb(use, movement, self.block):
-                return f"it is {describe_use(use.operation)}, not with index maps"
-        return None
-
-    def _memory_obstacle(self, part: _Part) -> str | None:
+    def _memory_obstacle(self, part: Part) -> str | None:
         more = self.live.grows(part.value, part.whole.res[0])
         return f"{more} bytes more would be live at once" if more > 0 else None
 
-    def _launch_obstacle(self, part: _Part, producer: _Link) -> str | None:
+    def _launch_obstacle(self, part: Part, producer: Link) -> str | None:
         """Why a launch can't build its result in a part of a larger tensor, if so."""
         launch = producer.launch
         if not is_empty(launch.outs[producer.position]):
@@ -302,10 +273,10 @@ class _BlockPlacement:
 
     # Doing it
 
-    def _move(self, part: _Part, producer: _Link) -> None:
+    def _move(self, part: Part, producer: Link) -> None:
         """Put a launch into the chain, in the order of the block, and let all readers read what the chain holds."""
         now = self.live.position(producer.launch)
-        links = self._links(part.whole)
+        links = links_of(part.whole)
         number = next(i for i, link in enumerate(links) if self.live.position(link.launch) > now)
         following, before = links[number], links[number].taken
         if isinstance(before, OpResult) and is_empty(before):
@@ -321,7 +292,7 @@ class _BlockPlacement:
             if use.operation is not part.whole:
                 assert isinstance(use.operation, LaunchOp)
                 readers.setdefault(use.operation, []).append(use.index)
-        _take_out(part)
+        take_out(part)
         if part.reshaped is None:
             compute_in_part(producer.launch, producer.position, before, part.where, part.border)
         else:
@@ -336,7 +307,7 @@ class _BlockPlacement:
         for user, positions in readers.items():
             self._read_in_whole(part, user, positions, chain)
 
-    def _compute_reshaped(self, reshaped: Reshaped, producer: _Link, before: SSAValue) -> None:
+    def _compute_reshaped(self, reshaped: Reshaped, producer: Link, before: SSAValue) -> None:
         """Let a launch compute its result in the whole in another shape; a reshape of the whole follows it."""
         launch = producer.launch
         taken = ReshapeOp(before, reshaped.shape)
@@ -351,28 +322,64 @@ class _BlockPlacement:
         left.location = launch.location
         self.block.insert_op_after(left, launch)
 
-    def _read_in_whole(self, part: _Part, user: LaunchOp, positions: list[int], chain: list[_Link]) -> None:
+    def _read_in_whole(self, part: Part, user: LaunchOp, positions: list[int], chain: list[Link]) -> None:
         """Let a launch that read a part read it in the whole, as the links before it have left that."""
         moment = self.live.position(user)
         latest = next(link.left for link in reversed(chain) if self.live.position(link.launch) < moment)
-        reading = slice_launch(latest, part.where, part.type)
-        (out,) = reading.outs
-        assert isinstance(out, OpResult)
-        self.block.insert_ops_before([out.op, reading], user)
-        for index in positions:
-            user.operands[index] = reading.res[0]
-        movement = only_map(reading)
-        assert movement is not None
-        absorb_into_users(reading, movement)
+        read_in_whole(latest, part.where, part.type, user, positions)
 
 
-def _producer(part: _Part) -> _Link:
+def read_in_whole(
+    whole: SSAValue, where: Access, type: TensorType[Attribute], user: LaunchOp, positions: list[int]
+) -> None:
+    """Let a launch read a part of `whole`, at `where` in it, instead of those operands, of `type`."""
+    reading = slice_launch(whole, where, type)
+    (out,) = reading.outs
+    assert isinstance(out, OpResult) and user.parent is not None
+    user.parent.insert_ops_before([out.op, reading], user)
+    for index in positions:
+        user.operands[index] = reading.res[0]
+    movement = only_map(reading)
+    assert movement is not None
+    absorb_into_users(reading, movement)
+
+
+def links_of(whole: LaunchOp) -> list[Link]:
+    """The launches that compute parts of what `whole` puts together, in order, and itself as the last."""
+    links = [Link(whole, 0)]
+    while True:
+        before = links[-1].taken
+        reshaped = isinstance(before.owner, ReshapeOp)
+        result = before.owner.source if isinstance(before.owner, ReshapeOp) else before
+        if not isinstance(result, OpResult) or not isinstance(result.op, LaunchOp):
+            return links[::-1]
+        links.append(Link(result.op, result.index, reshaped))
+
+
+def reader_obstacle(part: Part, block: Block) -> str | None:
+    """What reads a part and can't read it in the whole."""
+    argument = part.whole.body.args[part.whole.ins.index(part.value)]
+    for use in argument.uses:
+        if use.operation is not part.map and not _can_read_destination(use, part):
+            return f"'{part.whole.kernel_name.data}' reads it in another way too"
+    if part.reshaped is not None:
+        shared = not argument.has_one_use() or not part.value.has_one_use() or not part.computed.has_one_use()
+        return "it, or what is reshaped to be it, is read elsewhere too" if shared else None
+    movement = only_map(slice_launch(empty_like(part.whole.outs[0]).tensor, part.where, part.type))
+    assert movement is not None
+    for use in part.value.uses:
+        if use.operation is not part.whole and not can_absorb(use, movement, block):
+            return f"it is {describe_use(use.operation)}, not with index maps"
+    return None
+
+
+def _producer(part: Part) -> Link:
     computed = part.computed
     assert isinstance(computed, OpResult) and isinstance(computed.op, LaunchOp)
-    return _Link(computed.op, computed.index, part.reshaped is not None)
+    return Link(computed.op, computed.index, part.reshaped is not None)
 
 
-def _parts(launch: LaunchOp) -> list[_Part]:
+def parts_of(launch: LaunchOp) -> list[Part]:
     """What a launch only moves into its result, whole tensors only; the writes of one share no element with others."""
     pad = _padded(launch)
     if pad is not None:
@@ -387,7 +394,7 @@ def _parts(launch: LaunchOp) -> list[_Part]:
     return [part for op in reversed(maps) if (part := _part(launch, op)) is not None]
 
 
-def _part(launch: LaunchOp, op: MapOp) -> _Part | None:
+def _part(launch: LaunchOp, op: MapOp) -> Part | None:
     if not op.is_movement or op.ins[0] not in launch.in_args or 0 in op.extents:
         return None
     read = read_of(op, 0)
@@ -397,12 +404,12 @@ def _part(launch: LaunchOp, op: MapOp) -> _Part | None:
         return None
     value = launch.ins[launch.in_args.index(read.value)]
     where = op.out_accesses[0].compose(point)
-    return _Part(
+    return Part(
         launch, op, value, tensor_type(value), where, reshaped=place_of_reshaped(value, where, op.res[0])
     )
 
 
-def _padded(launch: LaunchOp) -> _Part | None:
+def _padded(launch: LaunchOp) -> Part | None:
     """The operand of a launch that is a pad, and nothing else: a movement whose reads reach beyond all of it."""
     op = only_map(launch)
     if op is None or not op.is_movement or op.pads.data[0] == NO_PAD or 0 in op.extents:
@@ -420,7 +427,7 @@ def _padded(launch: LaunchOp) -> _Part | None:
         return None
     value = launch.ins[read.value.index]
     assert isinstance(read.pad, FloatAttr | IntegerAttr)
-    return _Part(launch, op, value, tensor_type(value), inverse, cast(Number, read.pad))
+    return Part(launch, op, value, tensor_type(value), inverse, cast(Number, read.pad))
 
 
 def _are_disjoint(maps: list[MapOp]) -> bool:
@@ -435,7 +442,7 @@ def _are_disjoint(maps: list[MapOp]) -> bool:
     return False
 
 
-def _can_read_destination(use: Use, part: _Part) -> bool:
+def _can_read_destination(use: Use, part: Part) -> bool:
     """Whether a map that writes another part of the whole can read this one in the whole."""
     op = use.operation
     return (
@@ -456,7 +463,7 @@ def _is_in_out(op: MapOp, whole: LaunchOp) -> bool:
     return value is whole.out_args[0]
 
 
-def _take_out(part: _Part) -> None:
+def take_out(part: Part) -> None:
     """Take a part out of the launch that moves it; what else that does with the part, it reads in its destination."""
     argument = part.whole.body.args[part.whole.ins.index(part.value)]
     for use in [use for use in argument.uses if use.operation is not part.map]:
@@ -468,7 +475,7 @@ def _take_out(part: _Part) -> None:
     drop_map(part.whole, part.map)
 
 
-def _drop_if_done(launch: LaunchOp) -> None:
+def drop_if_done(launch: LaunchOp) -> None:
     """Erase a launch that has nothing left to do."""
     if launch.yielded == launch.out_args:
         copy_name(launch.res[0], launch.outs[0])

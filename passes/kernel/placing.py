@@ -24,7 +24,17 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
-from mlopt.dialects.kernel import Access, FillOp, LaunchOp, MapOp, ReshapeOp, YieldOp, tensor_type
+from mlopt.dialects.kernel import (
+    NO_PAD,
+    Access,
+    FillOp,
+    LaunchOp,
+    MapOp,
+    ReshapeOp,
+    StructuredOp,
+    YieldOp,
+    tensor_type,
+)
 from mlopt.ir.effects import destinations
 from mlopt.ir.upstream_rules import kept_axes
 from mlopt.passes.kernel.launches import drop_in
@@ -143,6 +153,44 @@ def compute_in_part(
             _write_in_part(op, where, whole.type)
     else:
         _build_in_slice(launch, position, argument, type, where, border)
+
+
+def lengthen(launch: LaunchOp, position: int, whole: SSAValue) -> None:
+    """Let a launch take `whole` as its out `position`, of which its out so far is the beginning along every axis."""
+    type = tensor_type(launch.out_args[position])
+    chain = _chain_of_parts(launch, position)
+    if chain is None:
+        compute_in_part(launch, position, whole, Access.identity(type.get_num_dims()))
+        return
+    launch.operands[len(launch.ins) + position] = whole
+    for value in (launch.res[position], launch.out_args[position], *chain):
+        Rewriter.replace_value_with_new_type(value, whole.type)
+
+
+def _chain_of_parts(launch: LaunchOp, position: int) -> list[SSAValue] | None:
+    """The values from a launch's out to its result, if all that is made of them says itself which elements it takes."""
+    values: list[SSAValue] = []
+    value, argument = launch.yielded[position], launch.out_args[position]
+    while value is not argument:
+        op = value.owner
+        if not isinstance(op, MapOp | tensor.InsertSliceOp) or len(op.results) != 1:
+            return None
+        values.append(value)
+        value = op.outs[0] if isinstance(op, MapOp) else op.dest
+    for value in (*values, argument):
+        for use in value.uses:
+            op = use.operation
+            reads = isinstance(op, StructuredOp) and (
+                use.index >= len(op.ins) or op.pads.data[use.index] == NO_PAD
+            )
+            writes_all = (
+                isinstance(op, StructuredOp) and use.index >= len(op.ins) and not isinstance(op, MapOp)
+            )
+            if writes_all or not (
+                reads or isinstance(op, tensor.InsertSliceOp | tensor.ExtractSliceOp | YieldOp)
+            ):
+                return None
+    return values
 
 
 def _chain_of_maps(launch: LaunchOp, position: int) -> list[MapOp] | None:

@@ -9,7 +9,8 @@ result in the operand's memory. That needs, of operand and out:
 
 1. the same type, and an out that is uninitialised so far;
 2. memory that may be overwritten: no function argument, constant, or tensor from outside of the enclosing region
-   (what a loop carries may be overwritten in its body);
+   (what a loop carries may be overwritten in its body, and an argument that is donated, unless the result is returned
+   as another output than the one that it is donated to);
 3. no later use of the operand, or of what may share its memory (reshapes, slices, what was updated in place before);
 4. in the launch, every read of the operand happens before the out is first written, or in the same map, element by
    element at the place that it writes.
@@ -23,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
@@ -36,6 +38,7 @@ from mlopt.dialects.kernel import (
     ReshapeOp,
 )
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.donations import donations_of, result_names
 from mlopt.ir.rewrite_limit import may_rewrite, rewrote
 from mlopt.passes.kernel.fusion_groups import describe_use, name_of
 from mlopt.passes.kernel.launches import (
@@ -80,6 +83,9 @@ class _BlockReuse:
         self.block = block
         self.ctx = ctx
         self.liveness = BlockLiveness(block)
+        function = block.parent_op()
+        self._main = function if isinstance(function, FuncOp) else None
+        self._donated = {} if self._main is None else donations_of(self._main)
         self._checked: dict[AliasClass, int] = {}
 
     def run(self) -> bool:
@@ -108,7 +114,11 @@ class _BlockReuse:
         for index, value in enumerate(launch.ins):
             if value.type != out.type:
                 continue
-            obstacle = self._obstacle_outside(launch, value) or obstacle_inside(launch, index, position)
+            obstacle = (
+                self._obstacle_outside(launch, value)
+                or self._donation_obstacle(launch.res[position], value)
+                or obstacle_inside(launch, index, position)
+            )
             if obstacle is None and may_rewrite("reuse-operand", launch):
                 name = launch.kernel_name.data
                 self._remark("passed", f"reused in place: '{name}' overwrites {name_of(value)}", launch)
@@ -154,12 +164,24 @@ class _BlockReuse:
         """Why the memory of a tensor does not belong to this block, if so."""
         owner = value.owner
         if isinstance(value, BlockArgument) and value.block is self.block:
-            return None if is_carried(value) else "it is an argument of the function"
+            is_free = is_carried(value) or value in self._donated
+            return None if is_free else "it is an argument of the function"
         if not self.liveness.contains(owner):
             return "it comes from outside of the region"
         if isinstance(owner, Block | LaunchOp | CallOp | ReshapeOp | FillOp | EmptyOp) or owner.regions:
             return None
         return f"it is the result of '{owner.name}'"
+
+    def _donation_obstacle(self, result: SSAValue, value: SSAValue) -> str | None:
+        """Why a result may not lie in the input that an operand may lie in: it is returned as another output."""
+        given = [self._donated[v] for v in self.liveness.alias_class(value).members if v in self._donated]
+        if not given or self._main is None:
+            return None
+        returned = [use.index for use in result.uses if isinstance(use.operation, ReturnOp)]
+        names = result_names(self._main)
+        if not returned or any(donation.takes(names[i]) for donation in given for i in returned):
+            return None
+        return f'"{given[0].input}" is donated to "{given[0].output}", and it would be "{names[returned[0]]}"'
 
     def _later_use(self, value: SSAValue, now: int) -> str:
         for member in self.liveness.alias_class(value).members:

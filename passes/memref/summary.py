@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from math import prod
+from typing import NamedTuple, cast
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
+from xdsl.ir import Attribute, BlockArgument
 
 from mlopt.diagnostics import VerifyFailure
+from mlopt.ir.donations import INPUT_PART, AxisPart, donations_of, part_shape
+from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.memory import GAP, OPTIMAL, Buffer, max_live
@@ -29,6 +33,41 @@ class MemorySummary(NamedTuple):
     arena_bytes: int
     workspace_bytes: int
     status: str
+
+
+class DonatedMemory(NamedTuple):
+    """What became of a donated input: its bytes, the output that lies in its memory, and those of the memory of both.
+
+    `part`: the part of the output that the input is, None for all of it, or if no output lies there.
+    """
+
+    input: str
+    nbytes: int
+    output: str | None
+    memory_bytes: int
+    part: AxisPart | None
+
+
+def donated_memory(module: ModuleOp) -> list[DonatedMemory]:
+    """The donated inputs of a memref-level module, in order."""
+    main = find_main(module)
+    found: list[DonatedMemory] = []
+    for argument, donation in () if main is None else donations_of(main).items():
+        assert main is not None and isinstance(argument, BlockArgument) and main.arg_attrs is not None
+        attributes = main.arg_attrs.data[argument.index].data
+        output, part = attributes.get("mlopt.output"), AxisPart.read(attributes, INPUT_PART)
+        type_ = cast(MemRefType[Attribute], argument.type)
+        shape, itemsize = type_.get_shape(), to_numpy_dtype(type_.element_type).itemsize
+        found.append(
+            DonatedMemory(
+                donation.input,
+                prod(part_shape(shape, part)) * itemsize,
+                output.data if isinstance(output, StringAttr) else None,
+                prod(shape) * itemsize,
+                part,
+            )
+        )
+    return found
 
 
 def memory_summary(module: ModuleOp, alignment: int = 64) -> MemorySummary:

@@ -7,7 +7,7 @@ plan; they come from the one table of `mlopt.ir.effects`, which has tests of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import cast
@@ -58,7 +58,8 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
     another one that lives at the same time; nothing else may use the arena or a workspace. No allocation may be left.
     No loop may hand a buffer that it makes to its next iteration, which makes it again. A call may write no buffer that
     it is also given as another argument. What runs at the same time (`mlopt.ir.waves`) stands together, and may write
-    no buffer that another operation of the wave uses.
+    no buffer that another operation of the wave uses. Weights are never written, and
+    inputs only if they are donated.
 
     Raises:
         VerifyFailure: with the place of the view, allocation or call.
@@ -82,6 +83,7 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
             _verify_places(placed, base, alignment)
         _verify_calls(function, written, base)
         _verify_waves(function, written, base)
+        _verify_kept(function, written, base)
 
 
 def base_argument(function: func.FuncOp) -> SSAValue | None:
@@ -323,6 +325,24 @@ def _used_roots(
     used = {root: False for operand in op.operands for root in roots.get(operand, ())}
     used.update({root: True for value in writes if value is not None for root in roots.get(value, ())})
     return used
+
+
+def _verify_kept(function: func.FuncOp, written: Mapping[str, frozenset[int]], base: SSAValue | None) -> None:
+    """Nothing is written that the caller wants to keep."""
+    kept: dict[SSAValue, str] = {}
+    for argument, attributes in zip(only_block(function).args, function.arg_attrs or (), strict=False):
+        if "mlopt.weight" in attributes.data:
+            kept[argument] = "a weight"
+        elif "mlopt.input" in attributes.data and "mlopt.donated" not in attributes.data:
+            kept[argument] = "an input that is not donated"
+    roots = _roots(function, base) if kept else {}
+    for op in function.walk() if kept else ():
+        targets: Iterable[SSAValue | None] = () if op is function else effects_of(op).writes
+        if isinstance(op, func.CallOp):
+            targets = [op.operands[i] for i in written.get(op.callee.string_value(), ())]
+        for root in {root for target in targets if target is not None for root in roots.get(target, ())}:
+            if root in kept:
+                raise VerifyFailure(f"{kept[root]} is written", place=place_of_op(op))
 
 
 def _declared_written(declaration: func.FuncOp) -> frozenset[int]:

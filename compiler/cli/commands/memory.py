@@ -74,9 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     from mlopt.files import check_writable, write_text
     from mlopt.memory.csv_format import table_of, write_plan
+    from mlopt.passes.memref.summary import donated_memory
     from mlopt.visual.memory_page import memory_page
     from mlopt.visual.memory_picture import memory_picture
-    from mlopt.visual.memory_tables import buffers_table, comparison_table, peak_table, totals_table
+    from mlopt.visual.memory_tables import (
+        buffers_table,
+        comparison_table,
+        donated_table,
+        peak_table,
+        totals_table,
+    )
 
     for path in (arguments.svg, arguments.html, arguments.csv, arguments.report):
         if path is not None:
@@ -89,6 +96,9 @@ def run(arguments: argparse.Namespace) -> int:
         plans = [(shown.title, plan), (other.title, other.plan)]
     console = Console(highlight=False)
     console.print(totals_table(shown.figures(), plan))
+    donated = [] if shown.compilation is None else donated_memory(shown.compilation.module)
+    if donated:
+        console.print(donated_table(donated))
     console.print(peak_table(plan))
     if arguments.compare is not None:
         console.print(comparison_table(plans))
