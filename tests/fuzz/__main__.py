@@ -55,6 +55,8 @@ def main() -> int:
     )
     for reason, times in session.refusals.most_common(40):
         print(f"refused {times} times: {reason[:200]}")
+    for reason, times in session.budgets.items():
+        print(f"budgets refused {times} times: {reason}")
     by_name = [(key, operator.name) for key, operator in OPERATORS.items() if operator.name[0].isupper()]
     never = [key for key, name in by_name if not session.operators[name]]
     print(f"never drawn: {', '.join(never) or 'none'}")

@@ -14,7 +14,7 @@ import onnx
 from onnx import helper
 
 from tests.fuzz.levels import Route
-from tests.fuzz.program import Program, Step, Value
+from tests.fuzz.program import Program, Step, Value, names_read
 
 if TYPE_CHECKING:
     from tests.fuzz.search import Found
@@ -106,18 +106,8 @@ def program_of(
     opset = next(entry.version for entry in model.opset_import if entry.domain == "")
     program = Program(opset, [], [values[value.name] for value in model.graph.output], len(outputs))
     for node in model.graph.node:
-        operands = tuple(values[name] for name in _reads(node) if name in values)
+        operands = tuple(values[name] for name in names_read(node) if name in values)
         for name in filter(None, node.output):
             values.setdefault(name, Value(name, (np.empty(0, np.float32),), "node"))
         program.steps.append(Step(node, operands, tuple(values[name] for name in node.output if name)))
     return program
-
-
-def _reads(node: onnx.NodeProto) -> list[str]:
-    """The names that a node and its bodies read; those made in a body are among them, and known to nobody else."""
-    names = [name for name in node.input if name]
-    for attribute in node.attribute:
-        for inner in attribute.g.node:
-            names += _reads(inner)
-        names += [output.name for output in attribute.g.output]
-    return list(dict.fromkeys(names))

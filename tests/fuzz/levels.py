@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
-import onnx
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from mlopt import CompileOptions, MloptError, PassFailure, RunError, UnsupportedError
 from mlopt.compare import compare, is_floating
 from mlopt.compilation import load_model, main_function
-from mlopt.export import to_onnx
 from mlopt.interface import argument_attributes
 from mlopt.interpreter import graph, kernel
 from mlopt.interpreter.memref import Executable
@@ -31,7 +30,8 @@ from mlopt.passes.pipelines import (
 )
 from mlopt.passes.registry import PASSES
 from mlopt.passmanager import PassManager, parse_pipeline
-from tests.fuzz.oracle import UNKNOWN_TO_NUMPY, open_session
+from tests.fuzz.budgets import is_proved, what_is_wrong
+from tests.fuzz.exported import ForeignError, Runner, run_exported
 from tests.fuzz.program import Array, Program
 
 APPROXIMATE = frozenset({"approximate-gelu", "quantize"})
@@ -42,13 +42,15 @@ GRAPH_PASSES = tuple(
     for name, place in PASSES.items()
     if place.startswith(("mlopt.passes.graph.", "mlopt.passes.common.")) and name not in APPROXIMATE
 )
-OPTIONS = {"fit-memory": "{budget=1024}"}
+BUDGETS = (512, 1024, 4096)
+OPTIONS = {"fit-memory": tuple(f"{{budget={budget}}}" for budget in BUDGETS)}
 """Of passes that do not go without."""
 
 KERNEL_PASSES = tuple(
-    name + OPTIONS.get(name, "")
+    name + options
     for name, place in PASSES.items()
     if place.startswith(("mlopt.passes.kernel.", "mlopt.passes.common."))
+    for options in OPTIONS.get(name, ("",))
 )
 MEMREF_PASSES = tuple(
     name
@@ -101,10 +103,6 @@ def standard_routes() -> dict[str, Route]:
     return routes
 
 
-class ForeignError(Exception):
-    """onnxruntime does not run a model."""
-
-
 class Refused(Exception):
     """mlopt says that it does not support something; `node` is its name, if that is told."""
 
@@ -125,8 +123,19 @@ class Failure:
         return f"{self.stage}: {self.detail}"
 
 
-def check(program: Program, route: Route) -> Failure | None:
-    """The first difference or error on the way, or None. `Refused` if mlopt does not support a part of the model."""
+class WrongRefusal(Exception):
+    """`fit-memory` refuses a budget without a reason, or one that can be kept."""
+
+
+class _BudgetRefused(Exception):
+    """`fit-memory` says that a budget can't be kept, and nothing is known against that."""
+
+
+def check(program: Program, route: Route, refusals: Counter[str] | None = None) -> Failure | None:
+    """The first difference or error on the way, or None. `Refused` if mlopt does not support a part of the model.
+
+    `refusals` counts budgets that were refused, those that it is not proved of apart.
+    """
     stage = "import"
     try:
         compilation = load_model(program.model(), CompileOptions(), inputs=_example(program))
@@ -142,8 +151,9 @@ def check(program: Program, route: Route) -> Failure | None:
                     return failure
     except UnsupportedError as error:
         raise Refused(error) from error
-    except PassFailure as error:
-        return None if "fit-memory" in stage else _failure(stage, error)  # not every budget can be kept
+    except _BudgetRefused as refusal:
+        if refusals is not None:
+            refusals[str(refusal)] += 1
     except RunError as error:
         if stage == AS_IMPORTED and _broadcasts_by_data(program, error):
             raise Refused(error) from error
@@ -153,16 +163,17 @@ def check(program: Program, route: Route) -> Failure | None:
     return None
 
 
-Runner = Callable[[dict[str, Array]], dict[str, Array]]
-
-
 def _stages(ctx: CompilerContext, module: ModuleOp, route: Route) -> Iterator[tuple[str, Runner | None]]:
     """What runs the module after each stage, or None for a stage that is about to begin."""
 
     def run_passes(*names: str) -> Iterator[tuple[str, None]]:
         for name in names:
             yield f"pass {name}", None
-            PassManager(ctx, parse_pipeline(f"builtin.module({name})"), verify_each=True).run(module)
+            manager = PassManager(ctx, parse_pipeline(f"builtin.module({name})"), verify_each=True)
+            if name.startswith("fit-memory"):
+                _fit_memory(manager, module, int(name.partition("=")[2].strip("}")))
+            else:
+                manager.run(module)
 
     def at_graph_level(of: ModuleOp) -> Runner:
         return lambda feeds: graph.evaluate_module(of, feeds, ctx.weights)
@@ -178,7 +189,7 @@ def _stages(ctx: CompilerContext, module: ModuleOp, route: Route) -> Iterator[tu
         yield "text of the graph", None
         yield "text of the graph", at_graph_level(parse_module(print_module(module), ctx))
         yield "export", None
-        exported = _exported(module, ctx)
+        exported = run_exported(module, ctx)
         if exported is not None:
             yield "exported model in onnxruntime", exported
     yield from run_passes("convert-graph-to-kernel")
@@ -193,31 +204,16 @@ def _stages(ctx: CompilerContext, module: ModuleOp, route: Route) -> Iterator[tu
         yield "engine", executable.run
 
 
-def _exported(module: ModuleOp, ctx: CompilerContext) -> Runner | None:
-    """The exported model in onnxruntime, or None if the export is refused or onnxruntime has no such kernel."""
+def _fit_memory(manager: PassManager, module: ModuleOp, budget: int) -> None:
+    """Not every budget can be kept; a refusal is taken for an answer if it may be believed."""
+    before = module.clone()
     try:
-        model = to_onnx(module, ctx.weights)
-        onnx.checker.check_model(model)
-    except UnsupportedError:
-        return None
-    try:
-        session = open_session(model)
-    except Exception:  # no class of errors stands for "not implemented" alone
-        return None
-    names = [output.name for output in session.get_outputs()]
-    taken = {value.name for value in session.get_inputs()}
-
-    if any(value.type in UNKNOWN_TO_NUMPY for value in [*session.get_inputs(), *session.get_outputs()]):
-        return None
-
-    def run(feeds: dict[str, Array]) -> dict[str, Array]:
-        given = {name: array for name, array in feeds.items() if name in taken}
-        try:
-            return dict(zip(names, session.run(names, given), strict=True))
-        except Exception as error:
-            raise ForeignError from error
-
-    return run
+        manager.run(module)
+    except PassFailure as refusal:
+        wrong = what_is_wrong(refusal, before, budget, manager.ctx)
+        if wrong is not None:
+            raise WrongRefusal(wrong) from refusal
+        raise _BudgetRefused("proved" if is_proved(refusal) else "no way found") from refusal
 
 
 def _broadcasts_by_data(program: Program, error: RunError) -> bool:

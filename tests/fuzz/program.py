@@ -166,3 +166,13 @@ def _model(
     )
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def names_read(node: onnx.NodeProto) -> list[str]:
+    """The names that a node and its bodies read; those made in a body are among them, and known to nobody else."""
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            names += names_read(inner)
+        names += [output.name for output in attribute.g.output]
+    return list(dict.fromkeys(names))

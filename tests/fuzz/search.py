@@ -84,13 +84,14 @@ class Session:
     """What a search has seen.
 
     `examples` are the programs that were checked, `empty` those of which nothing was left to check: no operands fitted,
-    or rounding decided every result, or mlopt refuses all of it.
+    or rounding decided every result, or mlopt refuses all of it. `budgets` are those that `fit-memory` refused.
     """
 
     examples: int = 0
     empty: int = 0
     operators: Counter[str] = field(default_factory=Counter[str])
     refusals: Counter[str] = field(default_factory=Counter[str])
+    budgets: Counter[str] = field(default_factory=Counter[str])
     found: dict[tuple[str, str], Found] = field(default_factory=dict[tuple[str, str], Found])
 
 
@@ -100,7 +101,7 @@ def check_supported(
     """Check a program without the nodes that mlopt refuses."""
     while program.outputs and program.steps:
         try:
-            return program, check(program, route)
+            return program, check(program, route, session.budgets if session is not None else None)
         except Refused as refusal:
             refused = [step for step in program.steps if step.node.name == refusal.node]
             if session is not None:

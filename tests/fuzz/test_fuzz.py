@@ -17,8 +17,9 @@ from mlopt.frontend.onnx import supported_operators
 from mlopt.interpreter.graph import evaluate, evaluate_module
 from mlopt.ir.registration import make_context
 from mlopt.passmanager import PassManager, parse_pipeline
-from tests.fuzz.corpus import load, save
-from tests.fuzz.levels import GRAPH_PASSES, Failure, standard_routes
+from tests.frontend.all_levels import model_from
+from tests.fuzz.corpus import load, program_of, save
+from tests.fuzz.levels import GRAPH_PASSES, Failure, Route, check, standard_routes
 from tests.fuzz.operators import OPERATORS
 from tests.fuzz.search import Found, Session, check_supported, random_program, search
 from tests.strategies import GraphCase, graph_modules
@@ -79,6 +80,18 @@ def test_programs_as_files(seed: int, tmp_path: Path) -> None:
         for name, array in feeds.items():
             np.testing.assert_array_equal(read[name], array)
     assert check_supported(program, route)[1] == check_supported(again, route)[1]
+
+
+def test_exported_models_of_float16_are_rounded_at_each_node() -> None:
+    """1 / 5 rounded, then its square, is 0.03998; rounded once it is 0.04."""
+    text = """g (float16[1] x) => (float16[1] y) {
+      r = Reciprocal(x)
+      y = Mul(r, r)
+    }"""
+    fifth = np.array([1 / 5], np.float16)
+    assert fifth * fifth != np.float16(1 / 25)
+    program = program_of(model_from(text), [{"x": np.array([5], np.float16)}], [{"y": fifth * fifth}])
+    assert check(program, Route((), (), export=True)) is None
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -44,7 +44,10 @@ RANKS = (0, 4)
     " Softsign Sqrt Tan Tanh IsNaN"
 )
 def unary(b: Builder, name: str) -> object:
-    return b.node(name, b.tensor(FLOATS, RANKS, dynamic=True))
+    x = b.tensor(FLOATS, RANKS, dynamic=True)
+    if name == "Softplus" and x.dtype == F64 and any((array > 700).any() for array in x.arrays):
+        raise Unfit("onnxruntime takes the logarithm of exp(x) + 1, which is infinite")
+    return b.node(name, x)
 
 
 @operator("Abs Neg Sign Relu")
