@@ -297,7 +297,15 @@ def _power(b: NodeBuilder, dtype: np.dtype, x: Ref, y: Ref) -> Ref:
     if exponent in (3.0, 4.0) and dtype.itemsize >= np.dtype(np.float32).itemsize:
         square = b.apply(np.multiply, x, x)
         return b.apply(np.multiply, square, x if exponent == 3.0 else square)
-    return b.apply(np.power, x, y)
+    if exponent is not None and exponent != 0.5:
+        return b.apply(np.power, x, y)
+    unsigned = b.apply(
+        np.equal, b.apply(np.add, x, x), x, dtype=BOOL
+    )  # zeros and infinities: see `float_power`
+    if exponent is None:
+        is_root = b.apply(np.equal, y, b.constant(0.5, dtype), dtype=BOOL)
+        unsigned = b.apply(np.logical_and, unsigned, is_root, dtype=BOOL)
+    return b.apply(np.power, b.select(unsigned, b.apply(np.absolute, x), x), y)
 
 
 def _integer_power(b: NodeBuilder, dtype: np.dtype, x: Ref, y: Ref) -> Ref:

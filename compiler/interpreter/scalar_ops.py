@@ -169,6 +169,14 @@ def _float_to_integer(x: Array, dtype: np.dtype[Any], *, unsigned: bool) -> Arra
     return np.where(fits, whole.astype(dtype), poison((), dtype))
 
 
+def float_power(x: Array, y: Array) -> Array:
+    """`x ** y` as IEEE 754 has it: for y = 0.5, -0 gives 0, and -inf gives inf.
+
+    numpy takes the square root where one 0.5 is the exponent of all, and that of -0 is -0, that of -inf no number.
+    """
+    return np.power(np.where((y == 0.5) & ((x == 0) | np.isinf(x)), np.abs(x), x), y)
+
+
 def _power(a: Array, b: Array) -> Array:
     """Integer power; a negative exponent gives `1 / a ** -b` truncated toward zero, poison for base 0."""
     positive = np.power(a, np.where(b < 0, np.zeros_like(b), b))
@@ -271,7 +279,7 @@ _OPS: dict[type[Operation], Callable[..., Any]] = {
     math.AtanOp: np.arctan,
     math.AtanhOp: np.arctanh,
     math.Atan2Op: np.arctan2,
-    math.PowFOp: np.power,
+    math.PowFOp: float_power,
     math.IPowIOp: _power,
     math.FmaOp: _multiply_add,
 }

@@ -57,7 +57,7 @@ def test_small_powers_are_products(exponent: int, kind: str) -> None:
     np.testing.assert_allclose(run(text, {"x": x})["y"], want, rtol=3e-7 if kind == "f32" else 1e-15)
 
 
-@pytest.mark.parametrize("exponent", ["0.5", "5.0", "-1.0"])
+@pytest.mark.parametrize("exponent", ["5.0", "-1.0"])
 def test_other_powers_are_powers(exponent: str) -> None:
     text = of_constant("math.powf %i0, %c", exponent)
     assert Calls(text).names == ["power"]

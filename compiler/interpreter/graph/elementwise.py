@@ -23,6 +23,7 @@ from mlopt.dialects.graph.base import (
     tensor_type,
 )
 from mlopt.interpreter.graph.registry import Array, evaluates, has_float_elements, widen
+from mlopt.interpreter.scalar_ops import float_power
 from mlopt.ir.dtypes import largest_number, to_numpy_dtype
 
 _erf_of_number = np.frompyfunc(math.erf, 1, 1)
@@ -164,7 +165,7 @@ def mod(op: graph.ModOp, x: Array, y: Array) -> Array:
 @evaluates(graph.PowOp)
 def power(op: graph.PowOp, x: Array, y: Array) -> Array:
     if has_float_elements(op.lhs):
-        return np.power(x, y)
+        return float_power(x, y)
     whole = np.power(x, np.maximum(y, 0))
     # 1 / x**|y|, truncated: only 1 and -1 leave something.
     inverse = np.where(np.abs(x) == 1, np.power(x, np.abs(y)), 0)
