@@ -15,7 +15,6 @@ import gc
 import importlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -151,6 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         dims = {name: int(value) for name, _, value in (text.rpartition("=") for text in options.dim)}
         print(json.dumps(measure(options.model, options.inputs, dims, options.spawned)))
         return 0
+    import statistics  # which a process that is measured does without
+
     given = list(sys.argv[1:] if arguments is None else arguments)
     with TemporaryDirectory() as bytecode:
         _in_fresh_process(given, bytecode)

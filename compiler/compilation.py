@@ -26,7 +26,7 @@ from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes, check_interface
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.donations import donate
-from mlopt.ir.functions import find_main
+from mlopt.ir.functions import find_main, kinds_of_operations
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.parser import parse_module
 from mlopt.ir.printer import print_module
@@ -262,7 +262,7 @@ def _require_converted(compilation: Compilation, level: Level, conversion: str) 
 
 def level_of(module: ModuleOp) -> Level:
     """The level that a module is at, from the dialects of its ops and the types of `@main`."""
-    names = {op.name for op in module.walk()}
+    names = {kind.name for kind in kinds_of_operations(module)}
     dialects = {name.partition(".")[0] for name in names}
     # Loops at the graph level may hold nothing but a tensor made of the number of the trip.
     if "graph" in dialects or "tensor.from_elements" in names:

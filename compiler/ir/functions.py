@@ -1,10 +1,10 @@
-"""Finding the functions of a module, and their blocks."""
+"""Finding the functions of a module, their blocks, and the kinds of what is in them."""
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation, Region
 
 from mlopt.diagnostics import VerifyFailure
 from mlopt.ir.locations import place_of_op
@@ -25,3 +25,18 @@ def only_block(function: FuncOp) -> Block:
             place=place_of_op(block.last_op or function),
         )
     return block
+
+
+def kinds_of_operations(root: Operation) -> set[type[Operation]]:
+    """The classes of an operation and of all that is in it: what a question about many operations is asked of."""
+    kinds = {type(root)}
+    regions: list[Region] = list(root.regions)
+    for region in regions:
+        for block in region.blocks:
+            op = block.first_op
+            while op is not None:
+                kinds.add(type(op))
+                if op.regions:
+                    regions += op.regions
+                op = op.next_op
+    return kinds

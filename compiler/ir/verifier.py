@@ -37,14 +37,15 @@ def verify_op(op: Operation) -> None:
 
 
 class _Verifier:
-    """Walks the operations in dominance order; `visible` holds the values that dominate the current point."""
+    """Walks the operations in dominance order; `visible` has the `id`s of values that dominate the current point."""
 
     def __init__(self, root: Operation):
         self.root = root
         self.outside_allowed = not op_is_isolated(root)
-        self.visible: set[SSAValue] = set()
+        self.visible: set[int] = set()
 
     def run(self) -> None:
+        _verify_living(self.root)
         self._verify_structure(self.root)
         for region in self.root.regions:
             self._verify_region(region)
@@ -60,7 +61,7 @@ class _Verifier:
             self.visible.difference_update(added)
             return
         children = dominator_children(region)
-        stack: list[Block | list[SSAValue]] = [entry]
+        stack: list[Block | list[int]] = [entry]
         while stack:
             item = stack.pop()
             if isinstance(item, list):
@@ -72,22 +73,24 @@ class _Verifier:
             if block not in children:
                 self._verify_unreachable(block, region)
 
-    def _verify_block(self, block: Block, region: Region, *, single: bool) -> list[SSAValue]:
+    def _verify_block(self, block: Block, region: Region, *, single: bool) -> list[int]:
         """Verify one block; returns the values it made visible."""
         self._verify_terminator(block, region, single=single)
-        added: list[SSAValue] = list(block.args)
+        added = list(map(id, block.args))
         self.visible.update(added)
         if region.parent is not None:
-            _verify_users(region.parent, added)
+            _verify_users(region.parent, block.args)
         for op in block.ops:
             self._verify_structure(op)
             self._verify_operands(op)
             if op.regions:
                 self._verify_regions_of(op)
             self._verify_definition(op)
-            _verify_users(op, op.results)
-            self.visible.update(op.results)
-            added.extend(op.results)
+            if op.results:
+                _verify_users(op, op.results)
+                results = list(map(id, op.results))
+                self.visible.update(results)
+                added += results
         return added
 
     def _verify_regions_of(self, op: Operation) -> None:
@@ -104,17 +107,16 @@ class _Verifier:
     def _verify_unreachable(self, block: Block, region: Region) -> None:
         self._verify_terminator(block, region, single=False)
         for op in block.ops:
-            self._verify_structure(op)
-            self._verify_definition(op)
-            for nested in op.walk():
-                if nested is not op:
-                    self._verify_structure(nested)
-                    self._verify_definition(nested)
+            for each in op.walk():
+                _verify_living(each)
+                self._verify_structure(each)
+                self._verify_definition(each)
 
     def _verify_operands(self, op: Operation) -> None:
         for index, operand in enumerate(op.operands):
-            if operand in self.visible:
+            if id(operand) in self.visible:
                 continue
+            _verify_living(op)
             if self.outside_allowed and not self._is_inside_root(operand):
                 continue
             raise _dominance_failure(op, index, operand)
@@ -144,13 +146,7 @@ class _Verifier:
             )
 
     def _verify_structure(self, op: Operation) -> None:
-        """What holds for every operation: living operands, sound successors, terminators at the end."""
-        for index, operand in enumerate(op.operands):
-            if isinstance(operand, ErasedSSAValue):
-                raise VerifyFailure(
-                    f"'{op_name(op)}' op operand #{index} was erased while still in use",
-                    place=place_of_op(op),
-                )
+        """What holds for every operation: sound successors, terminators at the end."""
         block = op.parent
         if op.successors:
             if block is None or block.last_op is not op:
@@ -203,6 +199,14 @@ def first_sentence(error: Exception) -> str:
     """The message of an xDSL exception without dumps of IR: its first lines up to a blank one."""
     lines = str(error).strip().partition("\n\n")[0].splitlines()
     return " ".join(line.strip() for line in lines) or type(error).__name__
+
+
+def _verify_living(op: Operation) -> None:
+    for index, operand in enumerate(op.operands):
+        if isinstance(operand, ErasedSSAValue):
+            raise VerifyFailure(
+                f"'{op_name(op)}' op operand #{index} was erased while still in use", place=place_of_op(op)
+            )
 
 
 def _verify_users(op: Operation, values: Sequence[SSAValue]) -> None:

@@ -40,7 +40,7 @@ def _holds(check: Check, attribute: Attribute, context: VerificationContext) -> 
     """Whether an attribute is of the class; raises `VerifyException` where a constraint does not hold."""
     kind, constraint = check
     if kind is not None:
-        return isinstance(attribute, kind)
+        return type(attribute) is kind or isinstance(attribute, kind)
     if constraint is not None:
         constraint.verify(attribute, context)
     return True
@@ -70,7 +70,7 @@ class Segment:
             return Segment(least, most, _check_of(constraint.constr), None)
         return Segment(least, most, None, constraint)
 
-    def verify(self, values: Sequence[SSAValue], context: VerificationContext) -> bool:
+    def verify(self, values: Iterable[SSAValue], context: VerificationContext) -> bool:
         """Whether the types are right; raises `VerifyException` where a constraint does not hold."""
         if self.all is not None:
             self.all.verify([value.type for value in values], context)
@@ -114,7 +114,7 @@ class Values:
         varies = tuple(i for i, segment in enumerate(segments) if segment.most != segment.least)
         return Values(segments, asked, sizes_in, varies, (1,) * len(segments))
 
-    def verify(self, op: Operation, values: Sequence[SSAValue], context: VerificationContext) -> bool:
+    def verify(self, op: Operation, values: tuple[SSAValue, ...], context: VerificationContext) -> bool:
         """Whether there are as many values as there should be, of the right types.
 
         Raises `VerifyException` where a constraint does not hold.
@@ -217,8 +217,8 @@ class Plan:
         """
         context = VerificationContext()
         return (
-            self.operands.verify(op, op.operands, context)
-            and self.results.verify(op, op.results, context)
+            self.operands.verify(op, tuple(op.operands), context)
+            and self.results.verify(op, tuple(op.results), context)
             and self._regions_right(op.regions)
             and len(op.successors) == self.successors
             and (not self.properties or _entries_right(self.properties, op.properties, context))

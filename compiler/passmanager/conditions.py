@@ -8,7 +8,9 @@ from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Operation
 
 from mlopt.diagnostics import MloptError, VerifyFailure
+from mlopt.ir.functions import kinds_of_operations
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.verifier import op_name
 from mlopt.passmanager.base import Condition
 
 
@@ -50,15 +52,17 @@ def _first_of(dialects: Sequence[str]) -> Callable[[Operation], tuple[Operation,
     others: set[type[Operation]] = set()
 
     def first(root: Operation) -> tuple[Operation, str] | None:
+        kinds = kinds_of_operations(root) - others
+        unregistered = {
+            kind for kind in kinds if issubclass(kind, UnregisteredOp)
+        }  # which have names of their own
+        if not unregistered and not any(kind.name.startswith(prefixes) for kind in kinds):
+            others.update(kinds)
+            return None
         for op in root.walk():
-            if type(op) in others:
-                continue
-            is_registered = not isinstance(op, UnregisteredOp)
-            name = op.name if is_registered else op.op_name.data
+            name = op_name(op)
             if name.startswith(prefixes):
                 return op, name
-            if is_registered:  # those that are not are all of one class
-                others.add(type(op))
         return None
 
     return first

@@ -47,9 +47,10 @@ class OptionError(PipelineError):
 
 def pass_options(pass_class: type[Pass]) -> tuple[Option, ...]:
     """The options of a pass, in the order of its fields."""
-    hints = get_type_hints(pass_class)
     options: list[Option] = []
+    hints: dict[str, Any] = {}
     for field in fields(pass_class):
+        hints = hints or get_type_hints(pass_class)
         default = field.default
         if default is MISSING and field.default_factory is not MISSING:
             default = field.default_factory()

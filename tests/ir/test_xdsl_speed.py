@@ -5,6 +5,8 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
+from xdsl.dialects import arith
+from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.printer import Printer
@@ -76,3 +78,76 @@ def test_a_location_inside_another_has_its_own_text() -> None:
         assert [line.partition(" loc(")[2] for line in printed.splitlines()[1:4]] == [
             line.partition(" loc(")[2] for line in body.splitlines()
         ]
+
+
+NESTED = """
+func.func @f(%c: i1) {
+  scf.if %c {
+    %0 = arith.constant 1 : i32
+    scf.if %c { %1 = arith.constant 2 : i32 } else { %2 = arith.constant 3 : i32 }
+  } else {
+    %3 = arith.constant 4 : i32
+  }
+  cf.cond_br %c, ^a, ^b
+^a:
+  %4 = arith.constant 5 : i32
+  func.return
+^b:
+  func.return
+}
+"""
+
+
+def _recursive_walk(op: Operation, *, reverse: bool, region_first: bool) -> list[Operation]:
+    """The order as xDSL defines it."""
+    found: list[Operation] = []
+    for region in reversed(op.regions) if reverse else op.regions:
+        for block in reversed(region.blocks) if reverse else region.blocks:
+            for child in reversed(block.ops) if reverse else block.ops:
+                found += _recursive_walk(child, reverse=reverse, region_first=region_first)
+    return [*found, op] if region_first else [op, *found]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("region_first", [False, True])
+def test_walks_are_in_order(reverse: bool, region_first: bool) -> None:
+    module = parse_module(NESTED, make_context())
+    walked = list(module.walk(reverse=reverse, region_first=region_first))
+    assert len(walked) == 16
+    assert walked == _recursive_walk(module, reverse=reverse, region_first=region_first)
+
+
+def test_an_operation_may_be_erased_while_it_is_walked_over() -> None:
+    module = parse_module(NESTED, make_context())
+    erased = 0
+    for op in module.walk():
+        if op.name == "arith.constant":
+            op.detach()
+            op.erase()
+            erased += 1
+    assert erased == 5
+    assert not [op for op in module.walk() if op.name == "arith.constant"]
+
+
+def test_what_an_operation_gets_while_it_is_visited_is_visited() -> None:
+    module = parse_module(NESTED, make_context())
+    visited: list[str] = []
+    for op in module.walk():
+        visited.append(op.name)
+        if op.name == "scf.if" and len(visited) == 3:
+            block = op.regions[0].block
+            assert block.first_op is not None
+            block.insert_ops_before([arith.ConstantOp.from_int_and_width(6, 32)], block.first_op)
+    assert visited.count("arith.constant") == 6
+
+
+def test_operations_of_a_block_begin_where_they_were_asked_for() -> None:
+    """xDSL takes the first operation when the iteration is made, not when it is begun."""
+    block = parse_module(
+        "%0 = arith.constant 1 : i32\n%1 = arith.constant 2 : i32", make_context()
+    ).body.block
+    iteration = iter(block.ops)
+    first, last = block.ops
+    first.detach()
+    assert list(iteration) == [first]
+    assert list(block.ops) == [last]
