@@ -6,7 +6,7 @@ from collections import Counter
 from math import prod
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, MemRefType, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType, i64
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
@@ -17,6 +17,7 @@ from mlopt.dialects.kernel import LaunchOp, ReshapeOp
 from mlopt.interface import argument_attributes
 from mlopt.interpreter.memref import Executable
 from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.ir.imported import imported_figures
 from mlopt.passes.memref.summary import DonatedMemory, donated_memory, memory_summary
 
 SCHEMA = 1
@@ -67,25 +68,6 @@ def build_report(compilation: Compilation, executable: Executable | None = None)
             remark_record(remark) for remark in select_remarks(compilation.ctx.remarks, REMARK_KINDS)
         ],
     }
-
-
-def imported_figures(module: ModuleOp) -> dict[str, Any]:
-    """What the importer counted on the ONNX file (`mlopt.frontend.onnx.statistics`).
-
-    Empty for a module that does not come from ONNX.
-    """
-    attribute = module.attributes.get("mlopt.imported")
-    return _plain(attribute) if isinstance(attribute, DictionaryAttr) else {}
-
-
-def _plain(attribute: Attribute) -> Any:
-    match attribute:
-        case DictionaryAttr():
-            return {name: _plain(value) for name, value in attribute.data.items()}
-        case IntegerAttr():
-            return attribute.value.data
-        case _:
-            return str(attribute)
 
 
 def fusions(compilation: Compilation) -> dict[str, int]:

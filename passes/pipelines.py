@@ -14,8 +14,9 @@ why it stands where it stands.
   `place-concats` stands right before `reuse-in-place`: what is computed in a part of another tensor overwrites no
   operand. `place-donated` between them: it looks at the wholes that are left, and their memory is no operand's then.
   `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are
-  those that the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md). With a
-  budget, `fit-memory` follows behind `cse`, which would undo what it computes twice.
+  those that the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md).
+  `fit-memory` follows behind `cse`, which would undo what it computes twice: for a budget, or, without one, for what
+  the model takes as imported.
 - memref: bufferize, then `elide-copies`, after which fewer buffers are left, `place-outputs`, which needs to know all
   accesses, then workspaces (they are buffers too), then offsets.
 """
@@ -199,7 +200,10 @@ def _planning_passes(options: PipelineOptions) -> list[str]:
 
 
 def _kernel_passes(options: PipelineOptions) -> list[str]:
-    fitting = [] if options.memory_budget is None else [f"fit-memory{{budget={options.memory_budget}}}"]
+    if options.memory_budget is not None:
+        fitting = [f"fit-memory{{budget={options.memory_budget}}}"]
+    else:
+        fitting = ["fit-memory"] if options.optimize else []
     if not options.optimize:
         return fitting
     passes = ["fuse-kernels"] if options.fusion else []

@@ -190,11 +190,15 @@ class Ways:
         return way
 
     def _cut_inner(self, way: Way, budget: int, room: int) -> Way:
-        """The way with sums cut into pieces until a block fits, then cut as the others are."""
+        """The way with sums cut into pieces until a block fits, then cut as the others are.
+
+        What that leaves of the room goes to longer pieces: each is another product, and adds all of the output.
+        """
         inner = self._factors.inner
         cuts = [(d, 1) for d in inner[:-1]] + [(d, _SMALLEST_INNER_CUT) for d in inner[-1:]]
-        cuts = [(d, 1) for d in self._factors.roles.batch] + cuts
-        return self._cut(self._cut_dims(way, cuts, budget, room), budget, room)
+        batches = [(d, 1) for d in self._factors.roles.batch]
+        way = self._cut(self._cut_dims(way, batches + cuts, budget, room), budget, room)
+        return self._cut_dims(way, cuts, budget, room)
 
     def _sums_in_pieces(self) -> bool:
         """Whether a factor is packed only to be converted: the pieces of a sum are then converted once each."""

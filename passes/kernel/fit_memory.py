@@ -14,6 +14,11 @@ Then the order once more. Tiles that take bytes away but do not fit come after t
 that is not enough, the pass fails. The error says what is live at least, whatever the
 order of the launches and whatever single one is run again (`recomputation_bound`), with the model's nodes.
 
+Without a budget, what the model takes as imported is one: the most bytes that live at once if every operator runs on
+its own. It is a wish: only orders, tiles that fit, and recomputation are tried, and what stays above it is a remark.
+Nearly all models are far below. So that this is found out quickly, launches are first taken to work in more bytes than
+most of them do, and what they need is looked at only where that would be too much.
+
 `plan-workspaces{budget=N}` then sizes workspaces within the budget, and `assign-buffers{budget=N}` refuses an arena
 that is larger.
 """
@@ -32,6 +37,7 @@ from mlopt.diagnostics import Diagnostic, PassFailure, Place, RemarkKind, Severi
 from mlopt.dialects.kernel import LaunchOp, SymbolicKernel
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main, only_block
+from mlopt.ir.imported import imported_max_live
 from mlopt.ir.locations import nodes_text, place_of_op
 from mlopt.memory import Buffer, plan
 from mlopt.memory.rematerialization import Necessary, best_rerun, recomputation_bound
@@ -61,7 +67,8 @@ class FitMemoryPass(Pass):
     Each move is reported with the bytes live at once before and after it, and its price in scalar operations and
     modelled time. Fails if nothing fits, and says what must be live at once. Nothing is done if the budget is kept.
 
-    Options: `budget`: the bytes of the arena; `nodes`: how many steps the search for an order may try in each block.
+    Options: `budget`: the bytes of the arena (default: a wish for what lives at once in the model as imported; nothing
+    is done if that is not known); `nodes`: how many steps the search for an order may try in each block.
     """
 
     name = "fit-memory"
@@ -69,11 +76,11 @@ class FitMemoryPass(Pass):
     requires: ClassVar = KERNEL_LEVEL
     ensures: ClassVar = KERNEL_LEVEL
 
-    budget: int
+    budget: int | None = None
     nodes: int = 100_000
 
     def __post_init__(self) -> None:
-        if self.budget < 0:
+        if self.budget is not None and self.budget < 0:
             raise PassFailure(f"the budget can't be negative, found {self.budget}")
         if self.nodes < 0:
             raise PassFailure(f"the nodes of a search can't be negative, found {self.nodes}")
@@ -83,7 +90,10 @@ class FitMemoryPass(Pass):
         main = find_main(op)
         if main is None:
             raise PassFailure("the module has no function '@main'", place=place_of_op(op))
-        return _Fitting(ctx, main, self.budget, self.nodes).run()
+        if self.budget is not None:
+            return _Fitting(ctx, main, self.budget, self.nodes).run()
+        wish = imported_max_live(op)
+        return wish is not None and _Fitting(ctx, main, wish, self.nodes).run_if_above()
 
 
 @dataclass(frozen=True)
@@ -139,7 +149,42 @@ class _Fitting:
             self._capacity = after - excess
         return True
 
+    def run_if_above(self) -> bool:
+        """The moves that do not cost much, if more than the budget is live; what is left above it is a remark."""
+        if self._stays_below() or self._peak() <= self._budget:
+            return False
+        before, cost = self._peak(), self._cost()
+        for move in (self._reorder, self._tile, self._recompute, self._reorder):
+            if self._peak() > self._capacity:
+                move()
+        if self._peak() > self._budget:
+            proof = self._proof()
+            message = (
+                f"{self._peak()} bytes live at once are more than {self._budget}, which the model takes as imported; "
+                f"while {proof.where} runs, at least {proof.bytes} are live"
+            )
+            self._remark("missed", message, self._main)
+        else:
+            self._report(before, self._peak(), cost)
+        return self._changed
+
     # What it takes
+
+    def _stays_below(self) -> bool:
+        """Whether no more than the budget is live, with what most launches need taken for more than it is."""
+        exact: set[SymbolicKernel] = set()
+
+        def workspace(kernel: SymbolicKernel) -> int:
+            return self._needs.least(kernel) if kernel in exact else self._needs.at_most(kernel)
+
+        while True:
+            steps = BlockSteps(self._block, self._needs.alignment, workspace)
+            live = profile(steps.graph, range(len(steps.ops)))
+            above = [op for op, nbytes in zip(steps.ops, live, strict=True) if nbytes > self._budget]
+            kernels = {inner for op in above for inner in op.walk() if isinstance(inner, SymbolicKernel)}
+            if kernels <= exact:
+                return not above
+            exact |= kernels
 
     def _steps(self, block: Block) -> BlockSteps:
         if block not in self._known:

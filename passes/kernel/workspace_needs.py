@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region
 
-from mlopt.dialects.kernel import SymbolicKernel
+from mlopt.dialects.kernel import LaunchOp, MapOp, StructuredOp, SymbolicKernel
 from mlopt.ir.context import CompilerContext, ScratchNeed, Target
 from mlopt.passes.convert_kernel_to_memref import ConvertKernelToMemrefPass
 from mlopt.passes.convert_kernel_to_memref.module_state import Key, structural_key
+from mlopt.passes.kernel.block_steps import BlockSteps
 from mlopt.passes.memref.plan_workspaces import DEFAULT_ALIGNMENT, workspace_need
+
+_TEMPORARIES = 40 << 10
+"""Bytes of scratch that an engine takes for a tile of a map at its least."""
+
+_ROWS = 64
+"""Rows and columns of the smallest block that an engine may take of a product."""
+
+_NUMBER = 4
+"""Bytes of a number in them."""
 
 
 class WorkspaceNeeds:
@@ -42,6 +54,17 @@ class WorkspaceNeeds:
         need = self.need(kernel)
         return need.least if self.scarce else need.minimum
 
+    def at_most(self, kernel: SymbolicKernel) -> int:
+        """More bytes than `least` says in most cases, quickly known: of launches from the extents alone."""
+        found = self._of.get(kernel)
+        if found is not None:
+            return found.minimum
+        if not isinstance(kernel, LaunchOp):
+            return self.least(kernel)
+        inside = BlockSteps(kernel.body, self.alignment)
+        structured = [op for op in kernel.body.walk() if isinstance(op, StructuredOp)]
+        return inside.peak() + max(map(_scratch_at_most, structured), default=0)
+
     def nanoseconds(self, kernel: SymbolicKernel) -> float:
         """How long a call takes in the least workspace, roughly; 0 if nothing is known of that."""
         need = self.need(kernel)
@@ -59,3 +82,11 @@ class WorkspaceNeeds:
         ConvertKernelToMemrefPass().run(CompilerContext(), module)
         functions = [op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_name.data != "main"]
         return workspace_need(functions[0], self._target, self.alignment)
+
+
+def _scratch_at_most(op: StructuredOp) -> int:
+    """The bytes of scratch of an op at its least: a block of both factors of a product, or a tile of temporaries."""
+    if isinstance(op, MapOp):
+        return _TEMPORARIES
+    summed = prod(op.extents[d] for d in op.reduction_dims)
+    return _TEMPORARIES + _NUMBER * _ROWS * (2 * summed + _ROWS)
