@@ -33,10 +33,10 @@ LARGER_ARENAS = {
     "bilstm_tagger": (0.70, 1.90),
     # A convolution of 258 filters over 4 positions, which are larger than what is read, works in the rest.
     "silero_vad-silero_vad_16k_op15": (0.22, 1.00),
-    # Products of f16 are summed in f32, in a workspace.
-    "bert_tiny_fp16": (0.18, 1.45),
+    # Products of f16 are summed in f32, in a workspace, which fills what the model as imported leaves.
+    "bert_tiny_fp16": (0.13, 1.00),
     # Between its nodes the model has bytes; here they are f32, as in the model that was quantized.
-    "mobilenetv2_035_int8_qdq": (0.14, 1.01),
+    "mobilenetv2_035_int8_qdq": (0.10, 0.88),
     # What is live at the peak is the operands and the result of one operation, which has nothing to be fused with.
     "whisper_nano_encoder": (0.08, 0.87),
 }

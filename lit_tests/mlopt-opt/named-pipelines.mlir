@@ -26,6 +26,7 @@
 // KERNEL-NEXT:   schedule-for-memory{nodes={{[0-9]+}}},
 // KERNEL-NEXT:   cse,
 // KERNEL-NEXT:   dce,
+// KERNEL-NEXT:   fit-memory{nodes={{[0-9]+}}},
 // KERNEL-NEXT:   convert-kernel-to-memref,
 // KERNEL-NEXT:   elide-copies,
 // KERNEL-NEXT:   place-outputs,

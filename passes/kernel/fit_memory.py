@@ -15,9 +15,10 @@ that is not enough, the pass fails. The error says what is live at least, whatev
 order of the launches and whatever single one is run again (`recomputation_bound`), with the model's nodes.
 
 Without a budget, what the model takes as imported is one: the most bytes that live at once if every operator runs on
-its own. It is a wish: only orders, tiles that fit, and recomputation are tried, and what stays above it is a remark.
-Nearly all models are far below. So that this is found out quickly, launches are first taken to work in more bytes than
-most of them do, and what they need is looked at only where that would be too much.
+its own. It is a wish: tried are orders, then tiles that fit or smaller workspaces, whichever costs less time, and
+recomputation. What stays above it is a remark. Nearly all models are far below. So that this is found out quickly,
+launches are first taken to work in more bytes than most of them do, and what they need is looked at only where that
+would be too much.
 
 `plan-workspaces{budget=N}` then sizes workspaces within the budget, and `assign-buffers{budget=N}` refuses an arena
 that is larger.
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from xdsl.dialects import func
@@ -154,7 +156,7 @@ class _Fitting:
         if self._stays_below() or self._peak() <= self._budget:
             return False
         before, cost = self._peak(), self._cost()
-        for move in (self._reorder, self._tile, self._recompute, self._reorder):
+        for move in (self._reorder, self._relieve, self._recompute, self._reorder):
             if self._peak() > self._capacity:
                 move()
         if self._peak() > self._budget:
@@ -242,24 +244,50 @@ class _Fitting:
 
     def _tile(self, only_fitting: bool = True) -> None:
         for _ in range(_MOST_MOVES):
-            before = self._peak()
-            if before <= self._capacity:
+            if self._peak() <= self._capacity or not self._tile_once(only_fitting=only_fitting):
+                return
+
+    def _tile_once(self, most: float = inf, *, only_fitting: bool = True) -> bool:
+        """The best tiling, if there is one that costs no more than so many nanoseconds."""
+        before = self._peak()
+        steps, _, capacity = self._worst()
+        tiling = best_tiling(steps, capacity, self._needs, only_fitting=only_fitting)
+        if tiling is None:
+            return False
+        more = self._needs.nanoseconds(tiling.launch) - sum(map(self._needs.nanoseconds, tiling.members))
+        if more > most:
+            tiling.discard()
+            return False
+        members = " and ".join(map(describe, tiling.members))
+        cost = self._cost()
+        tiling.apply()
+        self._note_change()
+        self._ctx.count(FitMemoryPass.name, "launches-tiled", len(tiling.members))
+        self._remark(
+            "passed",
+            f"{members} run in {tiling.tiles} tiles: {before} bytes live at once become {self._peak()}"
+            f"{self._price(cost)}",
+            tiling.launch,
+        )
+        return True
+
+    def _relieve(self) -> None:
+        """Tiles that fit, or workspaces as small as it takes, whichever costs less time."""
+        for _ in range(_MOST_MOVES):
+            if self._peak() <= self._capacity:
                 return
             steps, _, capacity = self._worst()
-            tiling = best_tiling(steps, capacity, self._needs, only_fitting=only_fitting)
-            if tiling is None:
-                return
-            members = " and ".join(map(describe, tiling.members))
-            cost = self._cost()
-            tiling.apply()
-            self._note_change()
-            self._ctx.count(FitMemoryPass.name, "launches-tiled", len(tiling.members))
-            self._remark(
-                "passed",
-                f"{members} run in {tiling.tiles} tiles: {before} bytes live at once become {self._peak()}"
-                f"{self._price(cost)}",
-                tiling.launch,
-            )
+            live = profile(steps.graph, range(len(steps.ops)))
+            worst = max(range(len(live)), key=live.__getitem__)
+            kernel, free, price = steps.ops[worst], 0, inf
+            if isinstance(kernel, SymbolicKernel):
+                free = capacity - live[worst] + self._needs.least(kernel)
+                price = self._needs.price(kernel, free)
+            if not self._tile_once(price):
+                if not isinstance(kernel, SymbolicKernel) or price == inf:
+                    return
+                self._needs.grant(kernel, free)
+                self._known.clear()
 
     def _recompute(self) -> None:
         for _ in range(_MOST_MOVES):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -35,6 +35,7 @@ class WorkspaceNeeds:
     def __init__(self, target: Target | None):
         self.alignment = DEFAULT_ALIGNMENT if target is None else target.alignment
         self.scarce = False
+        self._granted: dict[SymbolicKernel, int] = {}
         self._target = target
         self._known: dict[Key, ScratchNeed] = {}
         self._of: dict[SymbolicKernel, ScratchNeed] = {}
@@ -52,7 +53,20 @@ class WorkspaceNeeds:
     def least(self, kernel: SymbolicKernel) -> int:
         """The bytes that a kernel needs at least."""
         need = self.need(kernel)
-        return need.least if self.scarce else need.minimum
+        if self.scarce:
+            return need.least
+        return min(need.minimum, self._granted.get(kernel, need.minimum))
+
+    def grant(self, kernel: SymbolicKernel, nbytes: int) -> None:
+        """Let a kernel run in so many bytes, fewer than those with which it runs well."""
+        self._granted[kernel] = nbytes
+
+    def price(self, kernel: SymbolicKernel, nbytes: int) -> float:
+        """The nanoseconds that a call takes longer in so many bytes than in the least; infinite if it can't run."""
+        need = self.need(kernel)
+        if nbytes < need.least:
+            return inf
+        return 0.0 if need.nanoseconds is None else need.nanoseconds(nbytes) - self.nanoseconds(kernel)
 
     def at_most(self, kernel: SymbolicKernel) -> int:
         """More bytes than `least` says in most cases, quickly known: of launches from the extents alone."""

@@ -16,9 +16,7 @@ from typing import ClassVar
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import (
-    DictionaryAttr,
     FunctionType,
-    IntegerAttr,
     MemRefType,
     ModuleOp,
     UnitAttr,
@@ -30,6 +28,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from mlopt.diagnostics import PassFailure
 from mlopt.ir.context import CompilerContext, ScratchNeed, Target
 from mlopt.ir.functions import only_block
+from mlopt.ir.imported import imported_max_live
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.waves import wave_of
 from mlopt.memory import Buffer, align_up, plan
@@ -98,7 +97,7 @@ class PlanWorkspacesPass(Pass):
             if not _has_workspace(function):
                 needs[name] = workspace_need(function, ctx.target, alignment)
         waves = any(wave_of(inner) is not None for inner in only_block(main).ops)
-        as_imported = None if waves else _bytes_as_imported(op)  # which ran one after the other
+        as_imported = None if waves else imported_max_live(op)  # which ran one after the other
         chosen = _Sizes(main, needs, alignment, self.budget, as_imported)
         sizes = chosen.choose(self.growth)
         if self.budget is not None:
@@ -121,13 +120,6 @@ class PlanWorkspacesPass(Pass):
         ctx.count(self.name, "functions-with-workspace", sum(1 for size in sizes.values() if size))
         ctx.count(self.name, "largest-workspace-bytes", max(sizes.values(), default=0))
         return changed
-
-
-def _bytes_as_imported(module: ModuleOp) -> int | None:
-    """The most bytes that are live at once in the model as it was imported, if it was."""
-    imported = module.attributes.get("mlopt.imported")
-    nbytes = imported.data.get("max_live_bytes") if isinstance(imported, DictionaryAttr) else None
-    return nbytes.value.data if isinstance(nbytes, IntegerAttr) else None
 
 
 def _described(name: str, size: int, need: ScratchNeed) -> str:

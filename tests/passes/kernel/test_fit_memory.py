@@ -6,9 +6,11 @@ import random
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
@@ -19,7 +21,7 @@ from mlopt.diagnostics import PassFailure
 from mlopt.dialects.kernel import LaunchOp
 from mlopt.interpreter.graph import evaluate_module
 from mlopt.interpreter.memref import Executable
-from mlopt.ir import CompilerContext, make_context, verify_module
+from mlopt.ir import CompilerContext, ScratchNeed, make_context, verify_module
 from mlopt.ir.functions import find_main, only_block
 from mlopt.memory.step_rewrites import join_steps, rerun
 from mlopt.memory.steps import StepGraph, profile
@@ -34,8 +36,10 @@ from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 from mlopt.passes.memref.summary import memory_summary
 from mlopt.passes.registry import load_pass
 from mlopt.weights import WeightStore
+from tests.onnx_oracle import run_model
 from tests.passes.kernel.support import Array, evaluate, evaluate_in_place, run_passes
 from tests.passes.kernel.test_copies import compiled, random_net, shape
+from tests.passes.memref.test_plan_workspaces import FakeTarget
 from tests.strategies import GraphCase, graph_modules
 
 MODELS = Path(__file__).parents[4] / "shared" / "models"
@@ -320,3 +324,73 @@ def test_models_in_four_fifths_of_their_arena(name: str) -> None:
         np.testing.assert_allclose(value, want[output], rtol=0, atol=1e-4 * np.abs(want[output]).max())
     assert model.memory.arena_bytes <= budget
     assert model.report()["ops"]["scalar_loops"] == 0
+
+
+# Without a budget: no more than the model takes as imported
+
+
+def half_precision_network() -> onnx.ModelProto:
+    """Two products of f16, of which the first is 512 wide: its sums, in f32, are twice as large as its result."""
+    rng = np.random.default_rng(5)
+    weights = {
+        "w": (rng.standard_normal((128, 512)) / 16).astype(np.float16),
+        "v": (rng.standard_normal((512, 128)) / 16).astype(np.float16),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "wide"),
+        helper.make_node("Tanh", ["a"], ["b"], "tanh"),
+        helper.make_node("MatMul", ["b", "v"], ["y"], "narrow"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "half",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT16, [16, 128])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT16, [16, 128])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_model_takes_no_more_than_as_imported(tmp_path: Path) -> None:
+    """As imported, the two results of 16 KB live at once; sums of f32 for one of them would take 32 KB alone."""
+    path = tmp_path / "half.onnx"
+    onnx.save(half_precision_network(), path)
+    x = np.random.default_rng(6).standard_normal((16, 128)).astype(np.float16)
+    arenas: list[int] = []
+    for disabled in ((), ("fit-memory",)):
+        options = mlopt.CompileOptions(pipeline=mlopt.PipelineOptions(disabled=disabled), poison=True)
+        model = mlopt.compile(path, options=options)
+        memory = model.report()["memory"]
+        assert memory["imported_max_live_bytes"] == 2 * 16 * 512 * 2
+        assert model.executable.engine_scratch_bytes == 0
+        arenas.append(memory["arena_bytes"])
+        (expected,) = run_model(half_precision_network(), {"x": x})
+        np.testing.assert_allclose(model.run({"x": x})["y"], expected, rtol=2e-3, atol=2e-3)
+    assert arenas[0] <= 2 * 16 * 512 * 2 < arenas[1]
+
+
+def test_smaller_workspaces_where_they_cost_less_than_tiles() -> None:
+    """8192 bytes made in 8192: fewer of these, or tiles of what is summed up, which take 2000 ns."""
+    text = """
+      builtin.module attributes {mlopt.imported = {max_live_bytes = 12288 : i64}} {
+        func.func @main(%x: tensor<16x64xf32>, %w: tensor<64x128xf32>) -> tensor<16xf32> {
+          %a = graph.matmul %x, %w : (tensor<16x64xf32>, tensor<64x128xf32>) -> tensor<16x128xf32>
+          %y = graph.reduce_sum %a axes = [1] : (tensor<16x128xf32>) -> tensor<16xf32>
+          func.return %y : tensor<16xf32>
+        }
+      }"""
+
+    def tiles(slope: float) -> int:
+        """What is tiled if every byte below 8192 costs `slope` nanoseconds."""
+        result = run_passes(text)
+        needs = {
+            "matmul": ScratchNeed(8192, 8192, lambda size: 1000 + slope * (8192 - size), lambda: 64),
+            "matmul_reduce_sum": ScratchNeed(0, 0, lambda size: 3000.0),
+        }
+        result.context.target = FakeTarget(needs)
+        assert FitMemoryPass().run(result.context, result.module) == (slope > 1)
+        assert not result.missed()
+        return result.count("launches-tiled")
+
+    assert tiles(0.1) == 0
+    assert tiles(100.0) == 2
