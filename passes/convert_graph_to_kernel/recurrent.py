@@ -1,9 +1,14 @@
 """Recurrent layers: for each direction of time one product for all steps, and a loop over the steps.
 
-They are made of graph ops, which are converted in their turn.
+They are made of graph ops, which are converted in their turn. The loops write their steps into one tensor for both
+directions. Where the input has as many elements at a step, and nothing else needs it, that is the input's own memory:
+the last loop writes each step where it has read it.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects import arith, scf, tensor
@@ -20,12 +25,7 @@ from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts
 @converts(graph.LstmOp)
 def _lstm(op: graph.LstmOp, conversion: Conversion) -> None:
     layer = _Lstm(op, conversion)
-    directions = [layer.direction(index, backwards) for index, backwards in enumerate(op.backwards)]
-    results = [
-        layer.joined(parts, axis)
-        for parts, axis in zip(zip(*directions, strict=True), (1, 0, 0), strict=True)
-    ]
-    conversion.expand(op, layer.made, results)
+    conversion.expand(op, layer.made, layer.results())
 
 
 class _Lstm:
@@ -48,8 +48,43 @@ class _Lstm:
     def number(self, value: int) -> SSAValue:
         return self.add(arith.ConstantOp(IntegerAttr(value, i64)))
 
-    def direction(self, index: int, backwards: bool) -> list[SSAValue]:
-        """y, the last H and the last C of one direction of time, without an axis of directions."""
+    def results(self) -> list[SSAValue]:
+        """y, the last H and the last C."""
+        op = self.op
+        steps, directions, batch, hidden = shape = shape_of(op.y)
+        last = directions - 1
+        states: list[list[SSAValue]] = []
+        if self.is_overwritten():
+            for index in range(last):
+                part = self.empty((steps, batch, hidden))
+                states.append(self.direction(index, op.backwards[index], part))
+            whole = self.add(graph.ReshapeOp(op.input, shape))
+            states.append(self.direction(last, op.backwards[last], whole))
+            y = states[last][0]
+            for index, (part, _, _) in enumerate(states[:last]):
+                offsets, sizes = [0, index, 0, 0], [steps, 1, batch, hidden]
+                y = self.add(tensor.InsertSliceOp.get(part, y, sizes, offsets))
+        else:
+            y = self.empty(shape)
+            for index, backwards in enumerate(op.backwards):
+                states.append(self.direction(index, backwards, y))
+                y = states[-1][0]
+        return [y, *(self.joined([state[i] for state in states]) for i in (1, 2))]
+
+    def is_overwritten(self) -> bool:
+        """Whether y may be written over the input: it has as many elements, and nothing else reads it."""
+        op, value = self.op, self.op.input
+        if math.prod(shape_of(value)) != math.prod(shape_of(op.y)):
+            return False
+        while value.has_one_use() and isinstance(value.owner, graph.ReshapeOp):
+            value = value.owner.operands[0]
+        return value.has_one_use() and isinstance(value.owner, Operation) and self.conversion.array(value) is None
+
+    def empty(self, shape: Sequence[int]) -> SSAValue:
+        return self.add(tensor.EmptyOp([], with_shape(tensor_type(self.op.y.type), shape)))
+
+    def direction(self, index: int, backwards: bool, y: SSAValue) -> list[SSAValue]:
+        """One direction of time: `y` with its steps in it, of this direction alone or of all; the last H and C."""
         op = self.op
         weight, recurrence, h, c = (
             self.part(value, index) for value in (op.weight, op.recurrence, op.initial_h, op.initial_c)
@@ -57,17 +92,21 @@ class _Lstm:
         product = self.add(graph.MatMulOp(op.input, self.add(graph.TransposeOp(weight, (1, 0)))))
         gates = self.add(graph.AddOp(product, self.bias(index)))
         steps, _, batch, hidden = shape_of(op.y)
-        y = self.add(tensor.EmptyOp([], with_shape(tensor_type(op.y.type), (steps, batch, hidden))))
         body = Block(arg_types=[i64, h.type, c.type, y.type])
         step, *state, so_far = body.args
         if backwards:
             step = self.add(arith.SubiOp(self.number(steps - 1), step), body)
-        position = self.add(tensor.FromElementsOp(step, result_type=TensorType(i64, [])), body)
-        of_input = self.add(graph.GatherOp(gates, position, 0), body)
+        position = self.add(arith.IndexCastOp(step, IndexType()), body)
+        one_step = with_shape(tensor_type(gates.type), (batch, 4 * hidden))
+        sizes = [1, batch, 4 * hidden]
+        of_input = self.add(
+            tensor.ExtractSliceOp(gates, [position, 0, 0], sizes, [1, 1, 1], one_step), body
+        )
         new = self.step(body, of_input, recurrence, *state)
-        offset = self.add(arith.IndexCastOp(step, IndexType()), body)
-        static = [DYNAMIC_INDEX, 0, 0]
-        insert = tensor.InsertSliceOp.get(new[0], so_far, [1, batch, hidden], static, offsets=[offset])
+        among_all = len(shape_of(y)) == 4
+        static = [DYNAMIC_INDEX, index, 0, 0] if among_all else [DYNAMIC_INDEX, 0, 0]
+        sizes = [1, 1, batch, hidden] if among_all else [1, batch, hidden]
+        insert = tensor.InsertSliceOp.get(new[0], so_far, sizes, static, offsets=[position])
         body.add_op(scf.YieldOp(*new, self.add(insert, body)))
         first, last, stride = (self.number(value) for value in (0, steps, 1))
         loop = scf.ForOp(first, last, stride, [h, c, y], Region(body))
@@ -83,14 +122,16 @@ class _Lstm:
         def add(op: Operation) -> SSAValue:
             return self.add(op, body)
 
+        hidden = shape_of(h)[1]
         product = add(graph.MatMulOp(h, add(graph.TransposeOp(recurrence, (1, 0)))))
-        split = graph.SplitOp(add(graph.AddOp(of_input, product)), 1, [shape_of(h)[1]] * 4)
+        halves = graph.SplitOp(add(graph.AddOp(of_input, product)), 1, [3 * hidden, hidden])
+        add(halves)
+        gates, new = halves.parts
+        split = graph.SplitOp(add(graph.SigmoidOp(gates)), 1, [hidden] * 3)
         add(split)
-        i, o, f, new = split.parts
-        kept = add(graph.MulOp(add(graph.SigmoidOp(f)), c))
-        taken = add(graph.MulOp(add(graph.SigmoidOp(i)), add(graph.TanhOp(new))))
-        cell = add(graph.AddOp(kept, taken))
-        return add(graph.MulOp(add(graph.SigmoidOp(o)), add(graph.TanhOp(cell)))), cell
+        i, o, f = split.parts
+        cell = add(graph.AddOp(add(graph.MulOp(f, c)), add(graph.MulOp(i, add(graph.TanhOp(new))))))
+        return add(graph.MulOp(o, add(graph.TanhOp(cell)))), cell
 
     def part(self, value: SSAValue, direction: int) -> SSAValue:
         """What belongs to a direction, by the first axis; of a constant, a constant."""
@@ -122,9 +163,7 @@ class _Lstm:
         set_name(value, name)
         return value
 
-    def joined(self, parts: tuple[SSAValue, ...], axis: int) -> SSAValue:
-        """The results of all directions, on an axis of their own."""
-        shape = list(shape_of(parts[0]))
-        shape.insert(axis, 1)
-        parts = tuple(self.add(graph.ReshapeOp(part, shape)) for part in parts)
-        return parts[0] if len(parts) == 1 else self.add(graph.ConcatOp(parts, axis))
+    def joined(self, parts: Sequence[SSAValue]) -> SSAValue:
+        """The last states of all directions, on a first axis of their own."""
+        parts = [self.add(graph.ReshapeOp(part, (1, *shape_of(part)))) for part in parts]
+        return parts[0] if len(parts) == 1 else self.add(graph.ConcatOp(parts, 0))

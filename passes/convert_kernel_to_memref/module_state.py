@@ -12,7 +12,10 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     MemRefType,
     ModuleOp,
+    NoneAttr,
+    StridedLayoutAttr,
     StringAttr,
+    TensorType,
     UnitAttr,
     i64,
 )
@@ -25,7 +28,7 @@ from mlopt.ir.effects import is_dead
 from mlopt.ir.locations import fuse_locations, place_of_op
 from mlopt.ir.names import copy_name
 from mlopt.passes.convert_kernel_to_memref.bufferizer import Bufferizer
-from mlopt.passes.convert_kernel_to_memref.emitter import AnyMemRef, Emitter, memref_of
+from mlopt.passes.convert_kernel_to_memref.emitter import AnyMemRef, Emitter, memref_of, type_of
 from mlopt.passes.convert_kernel_to_memref.operands import is_tensor
 from mlopt.passes.convert_kernel_to_memref.placement import Placement
 
@@ -84,21 +87,29 @@ class SharedState:
         return emitter.add(memref.GetGlobalOp(self._shapes[type], type)).memref
 
     def call(self, emitter: Emitter, op: kernel.SymbolicKernel, arguments: Sequence[SSAValue]) -> None:
-        """Call the function that all launches like `op` share, or declare and call a run-time function."""
-        key = structural_key(op)
+        """Call the function that all launches like `op` share, or declare and call a run-time function.
+
+        A launch may be given a slice of a buffer; its function then takes any with these strides.
+        """
+        if isinstance(op, kernel.LaunchOp):
+            arguments = [_anywhere(emitter, argument) for argument in arguments]
+        else:
+            arguments = [_contiguous(emitter, argument) for argument in arguments]
+        key = (structural_key(op), *(argument.type for argument in arguments))
         if key not in self._functions:
             name = self._unique(op.kernel_name.data)
-            made = self._outline(op, name) if isinstance(op, kernel.LaunchOp) else _declare(op, name)
+            types = [argument.type for argument in arguments]
+            made = self._outline(op, name, types) if isinstance(op, kernel.LaunchOp) else _declare(op, name)
             self._functions[key] = _Function(made, [])
         function = self._functions[key]
         function.locations.append(op.location)
         emitter.add(func.CallOp(function.op.sym_name.data, arguments, []))
 
-    def _outline(self, op: kernel.LaunchOp, name: str) -> func.FuncOp:
-        types = [memref_of(arg.type) if is_tensor(arg) else arg.type for arg in op.body.args]
+    def _outline(self, op: kernel.LaunchOp, name: str, types: Sequence[Attribute]) -> func.FuncOp:
         entry = Block(arg_types=types)
         tensors = [(arg, arg in op.out_args) for arg in op.body.args if is_tensor(arg)]
-        bufferizer = Bufferizer(self, Placement(op.body, tensors), entry)
+        slices = [arg for arg, new in zip(op.body.args, entry.args, strict=True) if _is_slice(new)]
+        bufferizer = Bufferizer(self, Placement(op.body, tensors, slices), entry)
         for arg, new in zip(op.body.args, entry.args, strict=True):
             copy_name(arg, new)
             new.location = arg.location
@@ -126,6 +137,30 @@ class SharedState:
             candidate = f"{name}_{number}"
         self._names.add(candidate)
         return candidate
+
+
+def _is_slice(buffer: SSAValue) -> bool:
+    return isinstance(buffer.type, MemRefType) and isinstance(buffer.type.layout, StridedLayoutAttr)
+
+
+def _anywhere(emitter: Emitter, buffer: SSAValue) -> SSAValue:
+    """A slice as one at an offset that its type does not say."""
+    if not _is_slice(buffer):
+        return buffer
+    type = type_of(buffer)
+    assert isinstance(type.layout, StridedLayoutAttr)
+    moved = MemRefType(type.element_type, type.shape, StridedLayoutAttr(type.layout.strides, NoneAttr()))
+    return buffer if type == moved else emitter.add(memref.CastOp.get(buffer, moved)).dest
+
+
+def _contiguous(emitter: Emitter, buffer: SSAValue) -> SSAValue:
+    """A slice as a buffer of its own."""
+    if not _is_slice(buffer):
+        return buffer
+    type = type_of(buffer)
+    copy = emitter.alloc(TensorType(type.element_type, type.shape))
+    emitter.copy(buffer, copy)
+    return copy
 
 
 def structural_key(op: kernel.SymbolicKernel) -> Key:

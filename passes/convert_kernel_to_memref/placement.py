@@ -50,10 +50,18 @@ class Storage:
 class Placement:
     """The storages of all tensors of a block (of `@main` or of a launch) and what is nested in it."""
 
-    def __init__(self, block: Block, arguments: Iterable[tuple[BlockArgument, bool]]):
-        """`arguments`: the tensor arguments of the block, each with whether it may be overwritten."""
+    def __init__(
+        self,
+        block: Block,
+        arguments: Iterable[tuple[BlockArgument, bool]],
+        slices: Iterable[BlockArgument] = (),
+    ):
+        """`arguments`: the tensor arguments of the block, each with whether it may be overwritten.
+
+        `slices` are those that are parts of other buffers.
+        """
         self._storage: dict[SSAValue, Storage] = {}
-        self._partial: set[SSAValue] = set()
+        self._partial: set[SSAValue] = {*slices}
         self._undefined: set[SSAValue] = set()
         self._copied: set[tuple[Operation, int]] = set()
         self._begin: dict[Operation, int] = {}
