@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
+from mlopt.ir.loops import position_of, positions
 from mlopt.passes.convert_graph_to_kernel.conversion import Conversion, converts, element_of
 from mlopt.passes.convert_graph_to_kernel.launch import Index, Operand, Space, position
 from mlopt.passes.convert_graph_to_kernel.movement import convert_movement
@@ -50,7 +51,11 @@ def _convert_gather(
 
 @converts(graph.GatherOp)
 def _gather(op: graph.GatherOp, conversion: Conversion) -> None:
-    """With one constant index it is a slice, and so a movement."""
+    """With one constant index it is a movement; with one that counts trips, a slice that moves nothing."""
+    trip = _position_of_trip(op.indices, shape_of(op.input)[op.axis.value.data])
+    if trip is not None:
+        _slice(op, conversion, trip)
+        return
     space, axis = Space.over(shape_of(op.result)), op.axis.value.data
     size, last = shape_of(op.input)[axis], axis + len(shape_of(op.indices))
     index = conversion.number(op.indices)
@@ -61,6 +66,28 @@ def _gather(op: graph.GatherOp, conversion: Conversion) -> None:
     _convert_gather(
         op, conversion, space, [space.names[axis:last]], [*space.names[:axis], 0, *space.names[last:]]
     )
+
+
+def _slice(op: graph.GatherOp, conversion: Conversion, position: SSAValue) -> None:
+    """A gather at one position that is known to be inside."""
+    offset = arith.IndexCastOp(position, IndexType())
+    sizes = list(shape_of(op.input))
+    axis = op.axis.value.data
+    sizes[axis] = 1
+    offsets = [offset.result if d == axis else 0 for d in range(len(sizes))]
+    taken = tensor.ExtractSliceOp(op.input, offsets, sizes, [1] * len(sizes), op.result.type)
+    offset.location = taken.location = op.location
+    conversion.expand(op, [offset, taken], [taken.result])
+
+
+def _position_of_trip(indices: SSAValue, size: int) -> SSAValue | None:
+    """The scalar that `indices` hold, if that counts the trips of a loop from either end and is less than `size`."""
+    made = indices.owner
+    if not isinstance(made, tensor.FromElementsOp) or shape_of(indices):
+        return None
+    position = position_of(made.elements[0])
+    taken = None if position is None else positions(position)
+    return made.elements[0] if taken and min(taken) >= 0 and max(taken) < size else None
 
 
 @converts(graph.GatherElementsOp)

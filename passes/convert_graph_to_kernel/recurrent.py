@@ -78,7 +78,11 @@ class _Lstm:
             return False
         while value.has_one_use() and isinstance(value.owner, graph.ReshapeOp):
             value = value.owner.operands[0]
-        return value.has_one_use() and isinstance(value.owner, Operation) and self.conversion.array(value) is None
+        return (
+            value.has_one_use()
+            and isinstance(value.owner, Operation)
+            and self.conversion.array(value) is None
+        )
 
     def empty(self, shape: Sequence[int]) -> SSAValue:
         return self.add(tensor.EmptyOp([], with_shape(tensor_type(self.op.y.type), shape)))
@@ -99,9 +103,7 @@ class _Lstm:
         position = self.add(arith.IndexCastOp(step, IndexType()), body)
         one_step = with_shape(tensor_type(gates.type), (batch, 4 * hidden))
         sizes = [1, batch, 4 * hidden]
-        of_input = self.add(
-            tensor.ExtractSliceOp(gates, [position, 0, 0], sizes, [1, 1, 1], one_step), body
-        )
+        of_input = self.add(tensor.ExtractSliceOp(gates, [position, 0, 0], sizes, [1, 1, 1], one_step), body)
         new = self.step(body, of_input, recurrence, *state)
         among_all = len(shape_of(y)) == 4
         static = [DYNAMIC_INDEX, index, 0, 0] if among_all else [DYNAMIC_INDEX, 0, 0]
