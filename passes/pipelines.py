@@ -211,7 +211,7 @@ def _kernel_passes(options: PipelineOptions) -> list[str]:
         passes.append("tile-contractions")
     if options.inplace:
         passes += ["place-concats", "place-donated", "reuse-in-place"]
-    passes.append("schedule-for-memory")
+    passes += ["chunk-scans", "schedule-for-memory"]
     return [*passes, "cse", "dce", *fitting]
 
 

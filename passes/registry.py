@@ -35,6 +35,7 @@ PASSES: dict[str, str] = {
     "convert-graph-to-kernel": "mlopt.passes.convert_graph_to_kernel:ConvertGraphToKernelPass",
     "fuse-kernels": "mlopt.passes.kernel.fuse_kernels:FuseKernelsPass",
     "tile-contractions": "mlopt.passes.kernel.tile_contractions:TileContractionsPass",
+    "chunk-scans": "mlopt.passes.kernel.chunk_scans:ChunkScansPass",
     "schedule-for-memory": "mlopt.passes.kernel.schedule_for_memory:ScheduleForMemoryPass",
     "place-concats": "mlopt.passes.kernel.place_concats:PlaceConcatsPass",
     "place-donated": "mlopt.passes.kernel.place_donated:PlaceDonatedPass",

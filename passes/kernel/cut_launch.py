@@ -99,6 +99,14 @@ class Cut:
             op.erase()
         return len(range(0, self.units, step))
 
+    def piece(self, op: Operation, units: int, operands: Sequence[SSAValue]) -> Operation:
+        """What `op` is in a launch whose operands and results, where they are cut, have `units` units only."""
+        if op in self.dims:
+            return self._tile_of(op, 0, units, operands)
+        if isinstance(op, FillOp):
+            return FillOp(operands[0], operands[1])
+        return op.clone(dict(zip(op.operands, operands, strict=True)))
+
     def _before_tiles(self) -> Iterator[SSAValue]:
         """Of each out the last value of its chain that is made before the tiles."""
         for value in self.launch.yielded:
@@ -168,6 +176,11 @@ def cuts_of(launch: LaunchOp) -> list[Cut]:
         return []
     found = (_Finder(launch).find(axis) for axis in range(len(shape_of(launch.res[0]))))
     return [cut for cut in found if cut is not None]
+
+
+def cut_along(launch: LaunchOp, axis: int) -> Cut | None:
+    """The cut of a launch of one result along an axis of the result, if there is one."""
+    return _Finder(launch).find(axis)
 
 
 class _NoCut(Exception):
