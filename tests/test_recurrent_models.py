@@ -34,8 +34,19 @@ def test_outputs_are_those_of_onnxruntime(level: str) -> None:
 
 
 def test_every_layer_and_direction_is_one_loop() -> None:
+    """Over steps, in one over chunks of steps."""
     module = compiled().compilation.levels["kernel"]
-    assert sum(op.name == "scf.for" for op in module.walk()) == 4
+    assert sum(op.name == "scf.for" for op in module.walk()) == 2 * 4
+
+
+def test_the_arena_is_no_larger_than_what_the_model_takes_as_imported() -> None:
+    """The second layer reads 128 numbers of each step, and its second direction writes its results over them."""
+    memory = compiled().report()["memory"]
+    assert memory["imported_max_live_bytes"] == 2 * 20 * 2 * 128 * 4
+    assert memory["arena_bytes"] <= memory["imported_max_live_bytes"]
+
+
+def test_no_loop_is_one_of_scalars() -> None:
     assert compiled().executable.scalar_loops == 0
     check_with_mlir_opt(compiled().ir("memref"))
 

@@ -23,6 +23,7 @@
 // KERNEL-NEXT:   place-concats,
 // KERNEL-NEXT:   place-donated,
 // KERNEL-NEXT:   reuse-in-place,
+// KERNEL-NEXT:   chunk-scans{growth={{[0-9]+}}},
 // KERNEL-NEXT:   schedule-for-memory{nodes={{[0-9]+}}},
 // KERNEL-NEXT:   cse,
 // KERNEL-NEXT:   dce,

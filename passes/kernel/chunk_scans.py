@@ -18,7 +18,7 @@ and written at the same steps: no step is needed any more once it is overwritten
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -33,11 +33,11 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlopt.diagnostics import PassFailure
-from mlopt.dialects.kernel import ConstantOp, LaunchOp, ReshapeOp, StructuredOp, tensor_type
+from mlopt.dialects.kernel import LaunchOp, ReshapeOp, StructuredOp, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main, only_block
 from mlopt.ir.loops import Position, position_of, trips_of
@@ -48,7 +48,6 @@ from mlopt.passes.kernel.block_steps import BlockSteps, byte_size
 from mlopt.passes.kernel.cut_launch import Cut, cut_along
 from mlopt.passes.kernel.fuse_kernels import describe
 from mlopt.passes.kernel.launches import is_empty, shape_of
-from mlopt.passes.kernel.liveness import BlockLiveness
 from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import KERNEL_LEVEL
@@ -350,9 +349,6 @@ def _root(value: SSAValue) -> SSAValue:
 def _overwritten(scan: _Scan) -> dict[SSAValue, int]:
     """Tensors that the launches are given, each with the number of what the loop carries and may write over it."""
     loop = scan.loop
-    block = loop.parent
-    assert block is not None
-    liveness = BlockLiveness(block)
     body = loop.body.block
     assert body.last_op is not None
     found: dict[SSAValue, int] = {}
@@ -367,7 +363,7 @@ def _overwritten(scan: _Scan) -> dict[SSAValue, int]:
                 root = _root(value)
                 if axis != 0 or root in found or position != part.position:
                     continue
-                if _root(initial) is root or _may_overwrite(root, initial, scan, liveness):
+                if _root(initial) is root or _may_overwrite(root, initial, scan):
                     found[root] = number
                     break
             if number in found.values():
@@ -390,29 +386,26 @@ def _collected_at(argument: SSAValue, last: SSAValue) -> Position | None:
     return position_of(insert.offsets[0])
 
 
-def _may_overwrite(root: SSAValue, initial: SSAValue, scan: _Scan, liveness: BlockLiveness) -> bool:
+def _may_overwrite(root: SSAValue, initial: SSAValue, scan: _Scan) -> bool:
     """Whether what a loop collects, uninitialised at first, may lie in a tensor that only its launches still need."""
-    if (
-        not is_empty(initial)
-        or not isinstance(root.owner, Operation)
-        or root.owner.parent is not scan.loop.parent
-    ):
-        return False
-    if isinstance(root.owner, ConstantOp):
+    if not is_empty(initial) or not isinstance(root.owner, LaunchOp | scf.ForOp | tensor.InsertSliceOp):
         return False
     first, second = tensor_type(root), tensor_type(initial)
-    now = liveness.position(scan.loop)
-    return (
-        first.element_type == second.element_type
-        and prod(first.get_shape()) == prod(second.get_shape())
-        and liveness.last_use(root) < now
-        and all(
-            axis == 0
-            for part in scan.parts
-            for value, axis in zip(part.launch.ins, part.axes, strict=True)
-            if liveness.may_alias(value, root)
-        )
+    if first.element_type != second.element_type or prod(first.get_shape()) != prod(second.get_shape()):
+        return False
+    cut = {(part.launch, index) for part in scan.parts for index, axis in enumerate(part.axes) if axis == 0}
+    return root.owner.parent is scan.loop.parent and all(
+        (use.operation, use.index) in cut for use in _uses_with_reshapes(root)
     )
+
+
+def _uses_with_reshapes(value: SSAValue) -> Iterator[Use]:
+    """The uses of a tensor and of its reshapes, but for these themselves."""
+    for use in value.uses:
+        if isinstance(use.operation, ReshapeOp):
+            yield from _uses_with_reshapes(use.operation.result)
+        else:
+            yield use
 
 
 class _Adder:
