@@ -106,11 +106,7 @@ class ChunkScansPass(Pass):
                 self.name,
                 "passed",
                 f"{made} for {size} of {steps} steps at a time"
-                + (
-                    f"; {overwritten} of what the loop collects written over what it was made from"
-                    if overwritten
-                    else ""
-                ),
+                + ("; what the loop collects is written over what it is made from" if overwritten else ""),
                 where,
             )
         return changed
@@ -290,8 +286,8 @@ def _even(size: int, steps: int) -> int:
 # Chunks
 
 
-def _chunk(scan: _Scan, size: int) -> int:
-    """Put the launches into a loop over chunks, with the loop over steps; returns how many tensors are overwritten."""
+def _chunk(scan: _Scan, size: int) -> bool:
+    """Put the launches into a loop over chunks, with the loop over steps; returns whether anything is overwritten."""
     loop = scan.loop
     overwritten = _overwritten(scan)
     block = Block(arg_types=[i64, *(value.type for value in loop.iter_args)])
@@ -310,7 +306,7 @@ def _chunk(scan: _Scan, size: int) -> int:
             first = add(arith.SubiOp(add.number(scan.steps - size), start))
         first = add(arith.IndexCastOp(first, IndexType()))
         sources = [
-            add(ReshapeOp(block.args[overwritten[root] + 1], shape_of(value)))
+            add.reshaped(block.args[overwritten[root] + 1], shape_of(value))
             if (root := _root(value)) in overwritten
             else value
             for value in part.launch.ins
@@ -319,7 +315,7 @@ def _chunk(scan: _Scan, size: int) -> int:
     initial = list(loop.iter_args)
     for root, position in overwritten.items():
         if _root(initial[position]) is not root:
-            initial[position] = add.before(ReshapeOp(root, shape_of(initial[position])))
+            initial[position] = add.before.reshaped(root, shape_of(initial[position]))
     first, last, one = add.before.number(0), add.before.number(-(-scan.steps // size)), add.before.number(1)
     outer = scf.ForOp(first, last, one, initial, Region(block))
     outer.location = loop.location
@@ -336,7 +332,7 @@ def _chunk(scan: _Scan, size: int) -> int:
     for part in scan.parts:
         part.launch.detach()
         part.launch.erase()
-    return len(overwritten)
+    return bool(overwritten)
 
 
 def _root(value: SSAValue) -> SSAValue:
@@ -431,6 +427,9 @@ class _Adder:
             Rewriter.insert_op(op, InsertPoint.before(self._loop))
         else:
             self._block.add_op(op)
+
+    def reshaped(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        return value if shape_of(value) == tuple(shape) else self(ReshapeOp(value, shape))
 
     def number(self, value: int) -> SSAValue:
         return self(arith.ConstantOp(IntegerAttr(value, i64)))

@@ -101,7 +101,7 @@ def test_layers_are_written_over_what_they_read(operator: str, direction: str) -
     memory, sequence = model.report()["memory"], 200 * 2 * 16 * 4
     assert memory["imported_max_live_bytes"] >= 2 * sequence
     assert memory["arena_bytes"] <= 1.25 * sequence
-    assert sum("written over" in message for message in remarks_of(model)) == 3
+    assert sum("is written over" in message for message in remarks_of(model)) == 3
 
 
 def test_both_directions_of_layers() -> None:
@@ -109,7 +109,7 @@ def test_both_directions_of_layers() -> None:
     model = check(recurrent("LSTM", "bidirectional", layers=3, steps=100, size=4))
     memory = model.report()["memory"]
     assert memory["arena_bytes"] <= memory["imported_max_live_bytes"]
-    assert sum("written over" in message for message in remarks_of(model)) == 2
+    assert sum("is written over" in message for message in remarks_of(model)) == 2
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
