@@ -13,6 +13,7 @@ why it stands where it stands.
   fused kernel has the map that narrows the sums, and tiles that are written early keep operands from being overwritten.
   `place-concats` stands right before `reuse-in-place`: what is computed in a part of another tensor overwrites no
   operand. `place-donated` between them: it looks at the wholes that are left, and their memory is no operand's then.
+  `chunk-scans` comes after these, when it is known what shares memory.
   `schedule-for-memory` comes last: what shares memory stands in the IR then, so that the bytes it counts are
   those that the arena will have; before `reuse-in-place` it makes some arenas larger (docs/scheduling.md).
   `fit-memory` follows behind `cse`, which would undo what it computes twice: for a budget, or, without one, for what

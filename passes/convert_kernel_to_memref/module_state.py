@@ -140,7 +140,7 @@ class SharedState:
 
 
 def _is_slice(buffer: SSAValue) -> bool:
-    return isinstance(buffer.type, MemRefType) and isinstance(buffer.type.layout, StridedLayoutAttr)
+    return isinstance(buffer.type, MemRefType) and isinstance(type_of(buffer).layout, StridedLayoutAttr)
 
 
 def _anywhere(emitter: Emitter, buffer: SSAValue) -> SSAValue:
