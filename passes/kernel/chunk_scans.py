@@ -18,7 +18,7 @@ and written at the same steps: no step is needed any more once it is overwritten
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -73,6 +73,9 @@ class ChunkScansPass(Pass):
     anchor: ClassVar[str | None] = "builtin.module"
     requires: ClassVar = KERNEL_LEVEL
     ensures: ClassVar = KERNEL_LEVEL
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "chunk-scan": "What a loop reads step by step is made in chunks of steps."
+    }
 
     growth: int = DEFAULT_GROWTH
 
