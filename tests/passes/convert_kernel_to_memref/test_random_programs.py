@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlopt.ir import print_module
+from mlopt.interpreter.memref import Executable
+from mlopt.interpreter.target import NumpyTarget
+from mlopt.ir import make_context, print_module
 from tests.memref_reference import run_memref
 from tests.mlir_opt import check_with_mlir_opt
 from tests.passes.lowering import CONVERT, lower, lower_for_numpy, run_engine
@@ -366,6 +368,41 @@ def test_buffers_hold_what_ssa_says(form: str, rng: random.Random) -> None:
         compare(run_memref(bufferized, inputs, backwards=backwards), f"after {CONVERT} ({backwards=})")
     compare(run_memref(lower(text), inputs), "after assign-buffers")
     compare(run_engine(lower_for_numpy(text), inputs, poison=True), "of the numpy engine")
+
+
+@pytest.mark.parametrize("form", ["launches", "open", "inside"])
+@settings(max_examples=20, deadline=None)
+@given(rng=st.randoms(use_true_random=False), donated=st.sampled_from([("x",), ("y",), ("x", "y")]))
+def test_buffers_hold_what_ssa_says_when_inputs_may_be_written(
+    form: str, rng: random.Random, donated: tuple[str, ...]
+) -> None:
+    """Donated inputs are updated in place, carried and returned as the programs like; outputs lie in some of them."""
+    text, run = generate(rng, form)
+    for name in donated:
+        text = text.replace(f'{{mlopt.name = "{name}"}}', f'{{mlopt.name = "{name}", mlopt.donated = {{}}}}')
+    inputs = {
+        name: np.arange(16, dtype=np.int32).reshape(SHAPE) * factor for name, factor in (("x", 3), ("y", -5))
+    }
+    want = run({f"%{name}": value for name, value in inputs.items()})
+
+    def compare(got: dict[str, Array], where: str) -> None:
+        assert list(got) == [f"result{i}" for i in range(len(want))] or where != "of the numpy engine"
+        for i, value in enumerate(want):
+            np.testing.assert_array_equal(got[f"result{i}"], value, err_msg=f"result {i} {where} of\n{text}")
+
+    planned = (CONVERT, "elide-copies", "place-outputs", "plan-workspaces", "assign-buffers")
+    for passes in ((CONVERT,), (CONVERT, "place-outputs"), planned):
+        module = lower(text, *passes)
+        compare(run_memref(module, inputs, backwards=passes is planned), f"after {passes}")
+    context = make_context()
+    context.target = NumpyTarget()
+    module = lower(text, *planned, context=context)
+    executable = Executable(module, context.weights, poison=True)
+    compare(executable.run({name: array.copy() for name, array in inputs.items()}), "of the numpy engine")
+    kept = {name: array.copy() for name, array in inputs.items() if name not in donated}
+    executable.run({**{name: array.copy() for name, array in inputs.items()}, **kept})
+    for name, array in kept.items():
+        np.testing.assert_array_equal(array, inputs[name])
 
 
 def test_upstream_accepts_what_is_made_of_random_programs() -> None:
