@@ -98,6 +98,7 @@ class Executable:
         self.inputs: tuple[TensorSpec, ...] = tuple(spec for spec, _ in self._inputs)
         self._output_names = [spec.name for spec, _ in self._outputs]
         self._as_they_are = [not self._must_look_at(spec) for spec in self.inputs]
+        self._any_strides = [spec.name in self._shared.inputs for spec in self.inputs]
         axes = {extent.of: extent.axis for extent, _, _ in self._extents}
         self.outputs: tuple[TensorSpec, ...] = tuple(
             spec._replace(bounded_axis=axes.get(spec.name)) for spec, _ in self._outputs
@@ -200,9 +201,8 @@ class Executable:
         arranged = self._shared.arrange(inputs, arrays, out, results)
         arrays, results = arranged.inputs, arranged.results
         self._check_apart(list(arrays.values()), list(results.values()))
-        shared = {buffer.slot for buffer in self._shared.buffers}
         for slot, array in zip(self._slots, (*arrays.values(), *results.values()), strict=True):
-            if slot not in shared:
+            if slot not in self._shared.slots:
                 slot.data = (array if array.ndim else array.reshape(1)).view(np.uint8)
         for buffer, laid in zip(self._shared.buffers, arranged.laid, strict=True):
             buffer.slot.data = laid.memory
@@ -286,7 +286,9 @@ class Executable:
     def _checked_inputs(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The arrays in order, copied where they are not as the plan reads them."""
         arrays = [inputs.get(spec.name) for spec in self.inputs]
-        if len(inputs) == len(arrays) and all(map(_is_as_read, arrays, self.inputs, self._as_they_are)):
+        if len(inputs) == len(arrays) and all(
+            map(_is_as_read, arrays, self.inputs, self._as_they_are, self._any_strides)
+        ):
             return cast("list[np.ndarray]", arrays)
         names = [spec.name for spec in self.inputs]
         unknown = [name for name in inputs if name not in names]
@@ -360,14 +362,14 @@ class Executable:
 _NOTHING = np.empty(0, np.uint8)
 
 
-def _is_as_read(array: object, spec: TensorSpec, numbers_do_not_matter: bool) -> bool:
+def _is_as_read(array: object, spec: TensorSpec, numbers_do_not_matter: bool, any_strides: bool) -> bool:
     """Whether an input can be taken as it is, without a further look at it."""
     return (
         numbers_do_not_matter
         and type(array) is np.ndarray
         and array.dtype == spec.dtype
         and array.shape == spec.shape
-        and array.flags.c_contiguous
+        and (any_strides or array.flags.c_contiguous)
         and array.flags.aligned
     )
 

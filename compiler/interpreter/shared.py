@@ -7,8 +7,8 @@ end: what a caller may pass does not depend on what was placed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -44,33 +44,65 @@ class SharedBuffer(NamedTuple):
     output_part: AxisPart | None
     slot: Slot
 
-    def takes(self, output: str) -> bool:
-        """Whether the input may lie in the array for that output."""
-        return output == self.output or (self.donation is not None and self.donation.takes(output))
+    def candidates(self, out: Mapping[str, np.ndarray]) -> Iterable[str]:
+        """The outputs in whose arrays the input may lie."""
+        if self.donation is not None and self.donation.output is None:
+            return out
+        named = self.output if self.donation is None else self.donation.output
+        return (named,) if named is not None and named in out else ()
 
     def new(self) -> Laid:
         """New memory, whose contents are undefined."""
         whole = np.empty(self.shape, self.dtype)
-        return Laid(_bytes_of(whole), _part(whole, self.output_part), _part(whole, self.input_part))
+        return Laid(
+            _bytes_of(whole, *_span(whole)), _part(whole, self.output_part), _part(whole, self.input_part)
+        )
 
-    def lay_out(self, given: np.ndarray | None, target: np.ndarray | None) -> Laid:
+    def lay_out(self, given: np.ndarray | None, target: np.ndarray | None, spans: Spans) -> Laid:
         """Where all lies in a run, the input in its place.
 
         `given` is the input; `target` the caller's array for the output, if there is one. What was copied is that of
         the input, and what will be of the output, if it does not lie in `target`.
         """
-        if target is not None and _has_strides(target, row_major(self.shape, target.itemsize)):
+        strides = row_major(self.shape, self.dtype.itemsize)
+        if target is not None and _has_strides(target, strides):
+            low, high = spans.of(target)
+            if given is not None and _has_strides(given, strides):
+                offset = (
+                    0 if self.input_part is None else self.input_part.offset * strides[self.input_part.axis]
+                )
+                if spans.of(given)[0] == low + offset or not given.size:
+                    return Laid(_bytes_of(target, low, high), target, given)
             inside = None if self.input_part is None else self.input_part.within(self.output_part)
-            laid = Laid(_bytes_of(target), target, _part(target, inside))
+            laid = Laid(_bytes_of(target, low, high), target, _part(target, inside))
         elif target is None and given is not None and given.shape == self.shape and given.flags.c_contiguous:
-            laid = Laid(_bytes_of(given), _part(given, self.output_part), given)
+            return Laid(_bytes_of(given, *spans.of(given)), _part(given, self.output_part), given)
         else:
             laid = self.new()
         copied = 0 if target is None or laid.result is target else target.nbytes
-        if given is not None and not _is_same(given, laid.place):
+        if given is not None:
             np.copyto(laid.place, given)
             copied += given.nbytes
         return laid._replace(copied=copied)
+
+
+class Spans:
+    """The first byte of each array, and the one behind its last, looked up once in a run."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[int, int]] = {}
+
+    def of(self, array: np.ndarray) -> tuple[int, int]:
+        """Of an array that lives as long as this."""
+        found = self._found.get(id(array))
+        if found is None:
+            found = self._found[id(array)] = _span(array)
+        return found
+
+    def overlap(self, a: np.ndarray, b: np.ndarray) -> bool:
+        """Whether two arrays may share memory."""
+        (a_low, a_high), (b_low, b_high) = self.of(a), self.of(b)
+        return a_low < b_high and b_low < a_high
 
 
 class Arranged(NamedTuple):
@@ -93,6 +125,7 @@ class SharedMemory:
 
     def __init__(self, buffers: Sequence[SharedBuffer]):
         self.buffers = tuple(buffers)
+        self.slots = {buffer.slot for buffer in buffers}
         self.inputs = {buffer.input for buffer in buffers if buffer.input is not None}
         self.outputs = {buffer.output: buffer for buffer in buffers if buffer.output is not None}
         donated = (buffer.donation.output for buffer in buffers if buffer.donation is not None)
@@ -111,6 +144,7 @@ class SharedMemory:
         another input or output.
         """
         copied = 0
+        spans = Spans()
         for name in self.inputs:
             given = raw[name]
             if isinstance(given, np.ndarray):
@@ -119,14 +153,15 @@ class SharedMemory:
                     raise InputError(
                         f'input "{name}" is donated, expected a writable array, found a read-only one'
                     )
-                copied += 0 if np.may_share_memory(array, inputs[name]) else inputs[name].nbytes
-        check_apart(self._claims(inputs, out))
+                if array is not inputs[name] and not spans.overlap(array, inputs[name]):
+                    copied += inputs[name].nbytes
+        _check_apart(self._claims(inputs, out, spans))
         arrays, made = dict(inputs), dict(results)
         for buffer in self.buffers:
             if (
                 buffer.input is not None
                 and buffer.output is None
-                and self._lies_in(buffer, arrays[buffer.input], out)
+                and self._lies_in(buffer, arrays[buffer.input], out, spans)
             ):
                 arrays[buffer.input] = arrays[buffer.input].copy()
                 copied += arrays[buffer.input].nbytes
@@ -134,6 +169,7 @@ class SharedMemory:
             buffer.lay_out(
                 None if buffer.input is None else arrays[buffer.input],
                 None if buffer.output is None else out.get(buffer.output),
+                spans,
             )
             for buffer in self.buffers
         ]
@@ -166,51 +202,59 @@ class SharedMemory:
             if buffer.output is None:
                 _fill_with_poison(laid.place)
 
-    def _lies_in(self, buffer: SharedBuffer, given: np.ndarray, out: Mapping[str, np.ndarray]) -> bool:
-        return any(buffer.takes(name) and np.may_share_memory(given, array) for name, array in out.items())
+    def _lies_in(
+        self, buffer: SharedBuffer, given: np.ndarray, out: Mapping[str, np.ndarray], spans: Spans
+    ) -> bool:
+        return any(spans.overlap(given, out[name]) for name in buffer.candidates(out))
 
-    def _claims(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> Iterator[Claim]:
+    def _claims(
+        self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray], spans: Spans
+    ) -> list[_Claim]:
         """The memory of the caller's in a run; an input and the output that it may lie in are one."""
-        spans = {name: _span(array) for name, array in out.items()}
+        written = {name: spans.of(array) for name, array in out.items()}
+        claims: list[_Claim] = []
         for buffer in self.buffers:
             if buffer.input is None:
                 continue
             given = inputs[buffer.input]
-            within = [name for name in spans if buffer.takes(name) and np.may_share_memory(given, out[name])]
-            low, high = _span(given)
-            if within:
-                spans[within[0]] = (min(low, spans[within[0]][0]), max(high, spans[within[0]][1]))
+            low, high = spans.of(given)
+            within = next((name for name in buffer.candidates(out) if spans.overlap(given, out[name])), None)
+            if within is None:
+                claims.append((low, high, True, "donated", buffer.input))
             else:
-                yield Claim(f'input "{buffer.input}", which is donated,', low, high, True)
+                written[within] = (min(low, written[within][0]), max(high, written[within][1]))
         for name, array in inputs.items():
             if name not in self.inputs:
-                yield Claim(f'input "{name}"', *_span(array), False)
-        for name, span in spans.items():
-            yield Claim(f'the array for output "{name}"', *span, True)
+                claims.append((*spans.of(array), False, "input", name))
+        claims += [(*span, True, "output", name) for name, span in written.items()]
+        return claims
 
 
-class Claim(NamedTuple):
-    """Memory of the caller's from byte `low` to `high`, what it is for, and whether the run may write it."""
+_Claim: TypeAlias = tuple[int, int, bool, str, str]
+"""Memory of the caller's: from which byte to which, whether the run may write it, and what it is for."""
 
-    what: str
-    low: int
-    high: int
-    is_written: bool
+_CLAIMS = {
+    "donated": 'input "{}", which is donated,',
+    "input": 'input "{}"',
+    "output": 'the array for output "{}"',
+}
 
 
-def check_apart(claims: Iterable[Claim]) -> None:
+def _check_apart(claims: list[_Claim]) -> None:
     """`InputError` if memory that may be written overlaps any other."""
-    furthest: dict[bool, Claim] = {}
-    for claim in sorted(claims, key=lambda claim: (claim.low, claim.high)):
-        if claim.low == claim.high:
+    furthest: dict[bool, _Claim] = {}
+    for claim in sorted(claims):
+        low, high, is_written, _, _ = claim
+        if low == high:
             continue
         for other in furthest.values():
-            if claim.low < other.high and (other.is_written or claim.is_written):
-                first, second = (claim, other) if claim.is_written else (other, claim)
-                raise InputError(f"{first.what} overlaps {second.what}")
-        before = furthest.get(claim.is_written)
-        if before is None or before.high < claim.high:
-            furthest[claim.is_written] = claim
+            if low < other[1] and (other[2] or is_written):
+                first, second = (claim, other) if is_written else (other, claim)
+                what, beside = (_CLAIMS[kind].format(name) for _, _, _, kind, name in (first, second))
+                raise InputError(f"{what} overlaps {beside}")
+        before = furthest.get(is_written)
+        if before is None or before[1] < high:
+            furthest[is_written] = claim
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:
@@ -218,6 +262,8 @@ def _span(array: np.ndarray) -> tuple[int, int]:
     if not array.size:
         return 0, 0
     low = high = int(array.__array_interface__["data"][0])
+    if array.flags.c_contiguous:
+        return low, low + array.nbytes
     for size, stride in zip(array.shape, array.strides, strict=True):
         low, high = low + min((size - 1) * stride, 0), high + max((size - 1) * stride, 0)
     return low, high + array.itemsize
@@ -231,22 +277,28 @@ def _part(whole: np.ndarray, part: AxisPart | None) -> np.ndarray:
     return whole if part is None else part.of(whole)
 
 
-def _has_strides(array: np.ndarray, expected: Iterable[int]) -> bool:
-    sizes = zip(array.shape, array.strides, expected, strict=True)
-    return not array.size or all(size == 1 or stride == step for size, stride, step in sizes)
-
-
-def _is_same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays of one shape are the same elements of memory."""
-    if a is b or not a.size:
+def _has_strides(array: np.ndarray, expected: tuple[int, ...]) -> bool:
+    if array.strides == expected or not array.size:
         return True
-    return a.__array_interface__["data"] == b.__array_interface__["data"] and _has_strides(a, b.strides)
+    sizes = zip(array.shape, array.strides, expected, strict=True)
+    return all(size == 1 or stride == step for size, stride, step in sizes)
 
 
-def _bytes_of(array: np.ndarray) -> np.ndarray:
-    """The memory from the first byte of an array to its last, gaps included."""
-    if array.flags.c_contiguous or not array.size:
-        return array.reshape(-1).view(np.uint8)
-    first = array[(slice(1),) * array.ndim].reshape(-1).view(np.uint8)
-    low, high = _span(array)
-    return np.lib.stride_tricks.as_strided(first, (high - low,), (1,))
+class _Memory:
+    """Bytes of an array as numpy asks for them, which keep the array alive."""
+
+    __slots__ = ("__array_interface__", "array")
+
+    def __init__(self, array: np.ndarray, low: int, high: int):
+        self.__array_interface__ = {
+            "data": (low, False),
+            "shape": (high - low,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+        self.array = array
+
+
+def _bytes_of(array: np.ndarray, low: int, high: int) -> np.ndarray:
+    """The memory of an array from its first byte to its last, gaps included."""
+    return np.asarray(_Memory(array, low, high)) if low < high else np.empty(0, np.uint8)
