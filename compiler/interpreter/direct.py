@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy._core import multiarray
 
+from mlopt.interpreter.halves import views_to_widen, widen
 from mlopt.interpreter.views import View
 
 _Function = Callable[..., object]
@@ -46,6 +47,8 @@ def direct(function: _Function, args: Sequence[object], kwargs: Mapping[str, obj
     if function is _MATMUL and not kwargs:
         return _product(*args) or Call(function, args, kwargs)
     if function is _COPYTO:
+        if "where" not in kwargs and (views := views_to_widen(*args)) is not None:
+            return Call(widen, views, {})
         needless = kwargs == {"casting": "unsafe"} and _casts_by_default(*args)
         return Call(_DIRECT_COPYTO, args, {} if needless else kwargs)
     return Call(_DIRECT.get(function, function), args, kwargs)
