@@ -65,7 +65,7 @@ class _Assignment:
     def run(self) -> Registers:
         holder: dict[Out, Node] = {}
         for step, node in enumerate(self._steps):
-            dying = {ref.node for ref in node.operands if self._last_use[ref.node] == step}
+            dying = list(dict.fromkeys(r.node for r in node.operands if self._last_use[r.node] == step))
             place = self._choose(step, node, dying, holder)
             self._places[node] = place
             if isinstance(place, Out):
@@ -74,7 +74,7 @@ class _Assignment:
                 self._release(operand, place, holder)
         return Registers(self._places, self._top)
 
-    def _choose(self, step: int, node: Node, dying: set[Node], holder: dict[Out, Node]) -> Place:
+    def _choose(self, step: int, node: Node, dying: Sequence[Node], holder: dict[Out, Node]) -> Place:
         final = [Out(j) for j, ref in enumerate(self._yields[: len(self._outs)]) if ref.node is node]
         for out in final:
             if self._can_write(out, step, node) and (
@@ -120,7 +120,7 @@ class _Assignment:
             return False
         return self._may_alias(node, leaf)
 
-    def _in_place(self, node: Node, operand: Node, dying: set[Node]) -> bool:
+    def _in_place(self, node: Node, operand: Node, dying: Sequence[Node]) -> bool:
         """Whether a step may write over its operand."""
         if operand not in dying or node.dtype != operand.dtype:
             return False
