@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 import mlopt
-from mlopt.compilation import compile_model, load_model
+from mlopt.benchmark.engines import load_engine
+from mlopt.cli.main import main
+from mlopt.compilation import compile_model, load_model, main_function
 from mlopt.interpreter.memref import Executable
-from mlopt.ir.donations import Donation
+from mlopt.ir.donations import Donation, donate
 from mlopt.options import load_config
 from mlopt.running import load_executable, prepare, traced_peak
 from tests.strategies import GraphCase, graph_modules
@@ -473,8 +476,6 @@ def test_a_compiled_file_knows_its_donations(tmp_path: Path) -> None:
     onnx.save(proto, tmp_path / "m.onnx")
     _, past, _ = cache()
     want = appended(past.copy())
-    from mlopt.cli.main import main
-
     for level in ("graph", "kernel", "memref"):
         file = tmp_path / f"{level}.mlir"
         command = ["compile", str(tmp_path / "m.onnx"), "-o", str(file), "--to", level, "-q"]
@@ -539,20 +540,6 @@ def test_donations_that_can_not_be_together(donations: Sequence[str], message: s
     assert error.value.message == message
 
 
-@pytest.mark.parametrize(
-    ("text", "donation"),
-    [
-        ("x", Donation("x")),
-        ("x:0=y:0", Donation("x:0", "y:0")),
-        ("x=y@12", Donation("x", "y", 12)),
-        ("x=a=b", Donation("x", "a=b")),
-    ],
-)
-def test_donations_as_text(text: str, donation: Donation) -> None:
-    assert Donation.parse(text) == donation
-    assert Donation.read("x", {"mlopt.donated": donation.attribute}) == donation._replace(input="x")
-
-
 def test_a_configuration_file_donates(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     file.write_text('{"donate": ["cache=new"]}')
@@ -562,6 +549,41 @@ def test_a_configuration_file_donates(tmp_path: Path) -> None:
     with pytest.raises(mlopt.InputError, match="expected a donation as") as error:
         load_config(file, mlopt.CompileOptions())
     assert error.value.place is not None and (error.value.place.line, error.value.place.column) == (1, 23)
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run whose outputs are those of the inputs as they were, what it copied, and a wrong donation."""
+    onnx.save(concat([2, 4, 4], [2, 1, 4], 1), tmp_path / "m.onnx")
+    _, past, _ = cache()
+    inputs = {"past": past, **TOKEN}
+    np.savez(
+        tmp_path / "io.npz",
+        **{f"in:{name}": array for name, array in inputs.items()},
+        **{f"out:{name}": array for name, array in appended(past).items()},
+    )
+    command = ["run", str(tmp_path / "m.onnx"), "--inputs", str(tmp_path / "io.npz"), "-q"]
+    command += ["--check", str(tmp_path / "io.npz"), "--report", str(tmp_path / "r.json")]
+    for donation, output in (("past=present@9", "present"), ("past,other", "present")):
+        assert main([*command, "--donate", donation]) == 0
+        memory = json.loads((tmp_path / "r.json").read_text())["memory"]
+        assert memory["donated"][0]["output"] == output
+        assert memory["run_copied_bytes"] == past.nbytes  # from where the file was read to
+    assert main([*command, "--donate", "past="]) == 2
+    assert "--donate: expected a donation as" in capsys.readouterr().err
+    assert main([*command, "--donate", "past=y"]) == 1
+    assert 'can\'t be donated to output "y"' in capsys.readouterr().err
+
+
+def test_a_benchmark_runs_on_the_same_inputs_each_time(tmp_path: Path) -> None:
+    onnx.save(elementwise(), tmp_path / "m.onnx")
+    inputs = inputs_for(elementwise())
+    want = mlopt.compile(elementwise()).run(copies(inputs))
+    options = mlopt.CompileOptions(donate=["cache=new"])
+    engine = load_engine("mlopt", tmp_path / "m.onnx", options, inputs, 1)
+    for _ in range(3):
+        engine.refill()
+        assert_equal(engine.run(), want)
+    assert_equal(dict(engine.loaded.inputs), inputs_for(elementwise()))
 
 
 @settings(max_examples=40, deadline=None)
@@ -585,9 +607,6 @@ def test_random_graphs_have_the_same_bits_with_and_without_donation(
             options,
             case.weights,
         )
-        from mlopt.compilation import main_function
-        from mlopt.ir.donations import donate
-
         donate(main_function(compilation.module), donations)
         executable = Executable(compile_model(compilation).module, case.weights, poison=True)
         inputs = {name: array.copy() for name, array in case.inputs.items()}

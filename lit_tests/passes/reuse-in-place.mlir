@@ -61,9 +61,22 @@ func.func @loop(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
   func.return %y : tensor<4xf32>
 }
 
+// A donated input is overwritten, if the result is not returned as another output than the one it is donated to.
+// CHECK-LABEL: func.func @donated
+// CHECK: %a = kernel.launch @exp outs(%x : tensor<4xf32>) {
+// CHECK: kernel.launch @tanh ins(%z : tensor<4xf32>) outs(%{{.*}} : tensor<4xf32>) {
+func.func @donated(%x: tensor<4xf32> {mlopt.name = "x", mlopt.donated = {output = "a"}}, %z: tensor<4xf32> {mlopt.name = "z", mlopt.donated = {output = "a"}})
+    -> (tensor<4xf32> {mlopt.name = "a"}, tensor<4xf32> {mlopt.name = "b"}) {
+  %a = graph.exp %x : tensor<4xf32>
+  %b = graph.tanh %z : tensor<4xf32>
+  func.return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+
 // REMARK: reuse-in-place.mlir:18:8: remark: [reuse-in-place] reused in place: 'add' overwrites '%m'
 // REMARK: reuse-in-place.mlir:31:8: remark: [reuse-in-place] reused in place: 'softmax' overwrites '%m'
 // REMARK: reuse-in-place.mlir:42:8: remark: [reuse-in-place] not reused in place: '%x' by 'exp': it is an argument of the function
 // REMARK: reuse-in-place.mlir:44:8: remark: [reuse-in-place] not reused in place: '%a' by 'neg': it, or what shares its memory, is also read by 'add'
 // REMARK: reuse-in-place.mlir:46:8: remark: [reuse-in-place] reused in place: 'add' overwrites '%f'
 // REMARK: reuse-in-place.mlir:58:10: remark: [reuse-in-place] reused in place: 'add' overwrites '%b'
+// REMARK: reuse-in-place.mlir:70:8: remark: [reuse-in-place] reused in place: 'exp' overwrites '%x'
+// REMARK: reuse-in-place.mlir:71:8: remark: [reuse-in-place] not reused in place: '%z' by 'tanh': "z" is donated to "a", and it would be "b"

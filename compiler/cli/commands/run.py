@@ -93,7 +93,9 @@ def run(arguments: argparse.Namespace) -> int:
         result = run_once(loaded.executable, inputs)
     figures: dict[str, Any] = {"time": {"load_s": loaded.seconds, "run_s": result.seconds}}
     if arguments.report is not None:
-        figures["memory"] = {"run_traced_peak_bytes": traced_peak(loaded.executable, inputs)}
+        copied = loaded.executable.copied_bytes
+        peak = traced_peak(loaded.executable, inputs)
+        figures["memory"] = {"run_traced_peak_bytes": peak, "run_copied_bytes": copied}
     if arguments.outputs is not None:
         write_npz(arguments.outputs, result.outputs)
         say(arguments, f"wrote {arguments.outputs}")
