@@ -19,14 +19,15 @@ import numpy as np
 
 from mlopt.interpreter import costs
 from mlopt.interpreter.elementwise import sorted_by_strides
-from mlopt.interpreter.expressions import Expr, Read
+from mlopt.interpreter.expressions import Expr
 from mlopt.interpreter.factors import varying_dims
 from mlopt.interpreter.lowering import Binding
 from mlopt.interpreter.matrix_product import store_product
 from mlopt.interpreter.plan import PlanBuilder
 from mlopt.interpreter.scratch import Scratch, aligned
-from mlopt.interpreter.slabs import Slab
+from mlopt.interpreter.slabs import Slab, copied_read
 from mlopt.interpreter.views import View, row_major
+from mlopt.ir.dtypes import to_numpy_dtype
 
 _KINDS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -62,7 +63,8 @@ class Dots:
         self._inner = tuple(d for d, e in enumerate(out.shape) if e > 1 and d not in kept)
         self._weights = weights
         self._run = (self._outer[-1], batch) if rows else (batch,)
-        self._packs_weights = rows or weights.strides[batch] != weights.itemsize
+        is_other = weights.dtype != out.dtype or weights.strides[batch] != weights.itemsize
+        self._packs_weights = rows or is_other
         self._tiled = fill is None or out.strides[batch] != out.itemsize
         self._block = self._choose_block()
 
@@ -83,24 +85,24 @@ class Dots:
         kept = {d for d, s in enumerate(out.strides) if s and out.shape[d] > 1}
         data, weights = (left, right) if kept <= in_left else (right, left)
         shared = in_left & in_right & kept
-        if not isinstance(data, Read) or not isinstance(weights, Read) or weights.bounds:
+        read, factors = copied_read(data), copied_read(weights)
+        if read is None or factors is None or factors.bounds:
             return None
         if len(shared) != 1 or not kept <= varying_dims(data, out.shape):
             return None
         (batch,) = shared
         if len(kept) == 1 or varying_dims(weights, out.shape) & kept != shared:
             return None
-        views = [binding.source(read) for read in (data, weights)]
-        if any(view.dtype != out.dtype for view in views):
+        if any(to_numpy_dtype(expr.type) != out.dtype for expr in (data, weights)):
             return None
-        axes = [a for a, linear in enumerate(data.index) if batch in linear.dims]
-        if len(axes) != 1 or data.index[axes[0]].coefficients[batch] != 1:
+        axes = [a for a, linear in enumerate(read.index) if batch in linear.dims]
+        if len(axes) != 1 or read.index[axes[0]].coefficients[batch] != 1:
             return None
-        order = [a for a in range(views[0].ndim) if a not in axes] + axes
+        order = [a for a in range(len(read.index)) if a not in axes] + axes
         slab = Slab.of(data, binding, out.shape, order)
         if slab is None:
             return None
-        in_place = views[1].over(weights.index, out.shape)
+        in_place = binding.source(factors).over(factors.index, out.shape)
         dots = Dots(builder, scratch, out, fill, batch, in_place, slab)
         ways = [dots]
         if dots._has_rows:

@@ -2,7 +2,7 @@
 
 A convolution reads every element once per tap, and padding near the edges. Read by taps, a block takes a call per tap,
 clipped to where the tap is inside. Once the part that the block reads stands in scratch with its border around it (a
-slab), all taps are one strided view. What lies around the copied part stays from block to block, and is written again
+slab), all taps are one strided view. Narrower numbers are widened as they are copied: once, not for each tap. What lies around the copied part stays from block to block, and is written again
 only where the previous block left elements.
 """
 
@@ -45,6 +45,7 @@ class Slab:
 
     def __init__(
         self,
+        expr: Expr,
         read: Read,
         source: View,
         extents: tuple[int, ...],
@@ -53,6 +54,7 @@ class Slab:
     ):
         self._read = read
         self._source = source
+        self._dtype = to_numpy_dtype(expr.type)
         self._extents = extents
         self._inside = inside
         self._axes = axes
@@ -74,12 +76,12 @@ class Slab:
         intervals = [inside_bounds(linear, read.bounds) for linear in read.index]
         if not all(b.expr.dims and any(_limits(i, b) for i in read.index) for b in read.bounds):
             return None
-        return Slab(read, source, extents, intervals, range(source.ndim) if axes is None else axes)
+        return Slab(expr, read, source, extents, intervals, range(source.ndim) if axes is None else axes)
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return self._source.itemsize
+        return self._dtype.itemsize
 
     def _box(self, lows: Mapping[int, int], shape: Mapping[int, int]) -> Box:
         """First index and extent along every axis of the source, for a block of the iteration space."""
@@ -99,7 +101,7 @@ class Slab:
 
     def nbytes(self, block: Mapping[int, int], tail: int = 0) -> int:
         """Bytes for blocks of at most this shape, with `tail` more elements behind the last one."""
-        return aligned(self._source.itemsize * (math.prod(self.shape(block)) + tail))
+        return aligned(self.itemsize * (math.prod(self.shape(block)) + tail))
 
     def strides(self, block: Mapping[int, int]) -> tuple[int, ...]:
         """Bytes from one position to the next, per dimension of the iteration space."""
@@ -114,9 +116,9 @@ class Slab:
 
     def _layout(self, region: Region, offset: int, block: Mapping[int, int]) -> View:
         shape = self.shape(block)
-        ordered = row_major([shape[a] for a in self._axes], self._source.itemsize)
+        ordered = row_major([shape[a] for a in self._axes], self.itemsize)
         strides = dict(zip(self._axes, ordered, strict=True))
-        return View(region, offset, shape, tuple(strides[a] for a in range(len(shape))), self._source.dtype)
+        return View(region, offset, shape, tuple(strides[a] for a in range(len(shape))), self._dtype)
 
     def _over(self, memory: View, first: Sequence[int]) -> View:
         shifted = [
