@@ -335,7 +335,7 @@ def _verify_kept(function: func.FuncOp, written: Mapping[str, frozenset[int]], b
             kept[argument] = "a weight"
         elif "mlopt.input" in attributes.data and "mlopt.donated" not in attributes.data:
             kept[argument] = "an input that is not donated"
-    roots = _roots(function, base) if kept else {}
+    roots: Roots = _roots(function, base) if kept else {}
     for op in function.walk() if kept else ():
         targets: Iterable[SSAValue | None] = () if op is function else effects_of(op).writes
         if isinstance(op, func.CallOp):
