@@ -2,8 +2,8 @@
 
 A convolution reads every element once per tap, and padding near the edges. Read by taps, a block takes a call per tap,
 clipped to where the tap is inside. Once the part that the block reads stands in scratch with its border around it (a
-slab), all taps are one strided view. Narrower numbers are widened as they are copied: once, not for each tap. What lies around the copied part stays from block to block, and is written again
-only where the previous block left elements.
+slab), all taps are one strided view. Narrower numbers are widened as they are copied: once, not for each tap. What
+lies around the copied part stays from block to block, and is written again only where the previous block left elements.
 """
 
 from __future__ import annotations
