@@ -43,8 +43,8 @@ GRAPH_PASSES = tuple(
     if place.startswith(("mlopt.passes.graph.", "mlopt.passes.common.")) and name not in APPROXIMATE
 )
 BUDGETS = (512, 1024, 4096)
-OPTIONS = {"fit-memory": tuple(f"{{budget={budget}}}" for budget in BUDGETS)}
-"""Of passes that do not go without."""
+OPTIONS = {"fit-memory": ("", *(f"{{budget={budget}}}" for budget in BUDGETS))}
+"""Of passes that are tried with several."""
 
 KERNEL_PASSES = tuple(
     name + options
@@ -170,7 +170,7 @@ def _stages(ctx: CompilerContext, module: ModuleOp, route: Route) -> Iterator[tu
         for name in names:
             yield f"pass {name}", None
             manager = PassManager(ctx, parse_pipeline(f"builtin.module({name})"), verify_each=True)
-            if name.startswith("fit-memory"):
+            if name.startswith("fit-memory{budget="):  # without a budget it refuses nothing
                 _fit_memory(manager, module, int(name.partition("=")[2].strip("}")))
             else:
                 manager.run(module)
