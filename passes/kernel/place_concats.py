@@ -266,7 +266,7 @@ class _BlockPlacement:
         if (
             part.reshaped is None
             and slice_of_access(part.where, part.type.get_shape()) is None
-            and not (part.border is None and writes_with_maps(launch, producer.position))
+            and not (part.border is None and writes_with_maps(launch, producer.position, part.where))
         ):
             return "its axes are in another order there"
         return None

@@ -144,7 +144,7 @@ def compute_in_part(
     """
     old = launch.out_args[position]
     type = tensor_type(old)
-    maps = _chain_of_maps(launch, position) if border is None else None
+    maps = _chain_of_maps(launch, position, where) if border is None else None
     launch.operands[len(launch.ins) + position] = whole
     Rewriter.replace_value_with_new_type(launch.res[position], whole.type)
     argument = Rewriter.replace_value_with_new_type(old, whole.type)
@@ -193,14 +193,19 @@ def _chain_of_parts(launch: LaunchOp, position: int) -> list[SSAValue] | None:
     return values
 
 
-def _chain_of_maps(launch: LaunchOp, position: int) -> list[MapOp] | None:
-    """The maps that build a result of a launch in its out, if nothing else builds it or reads what it is meanwhile."""
+def _chain_of_maps(launch: LaunchOp, position: int, where: Access) -> list[MapOp] | None:
+    """The maps that build a result of a launch in its out, if nothing else builds it or reads what it is meanwhile.
+
+    And if they are maps where it goes, too: an axis of extent 1 that the whole does not have leaves a dimension unused.
+    """
     maps: list[MapOp] = []
     value = launch.yielded[position]
     argument = launch.out_args[position]
     while value is not argument:
         op = value.owner
         if not isinstance(op, MapOp) or len(op.res) != 1 or op.outs[0].uses.get_length() != 1:
+            return None
+        if len(where.compose(op.out_accesses[0]).dims) < len(op.extents):
             return None
         maps.append(op)
         value = op.outs[0]
@@ -245,9 +250,9 @@ def _build_in_slice(
     terminator.operands[position] = put.result
 
 
-def writes_with_maps(launch: LaunchOp, position: int) -> bool:
-    """Whether maps alone build a result of a launch, so that it can take any place that an index map says."""
-    return _chain_of_maps(launch, position) is not None
+def writes_with_maps(launch: LaunchOp, position: int, where: Access) -> bool:
+    """Whether maps alone build a result of a launch, and can do so at `where` in a larger tensor."""
+    return _chain_of_maps(launch, position, where) is not None
 
 
 def is_built_in_out(launch: LaunchOp, position: int) -> bool:

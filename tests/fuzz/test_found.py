@@ -36,6 +36,14 @@ CASES = {
         {"x": X, "b": ROW[:2]},
         {"y": np.maximum(ROW[:2] - X.transpose(1, 2, 0), 0)},
     ),
+    "a row that is computed, and taken out of the only one": (
+        """g (float[1,4] x) => (float[4] y) <int64 last = {-1}> {
+          s = Neg(x)
+          y = Gather<axis=-2>(s, last)
+        }""",
+        {"x": X[:1, 0]},
+        {"y": -X[0, 0]},
+    ),
 }
 
 
