@@ -23,7 +23,7 @@ from mlopt.diagnostics import (
     VerifyFailure,
 )
 from mlopt.engine import attach_engine
-from mlopt.interface import argument_attributes, check_interface
+from mlopt.interface import argument_attributes, check_interface, result_attributes
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.donations import donate
 from mlopt.ir.functions import find_main, kinds_of_operations
@@ -270,10 +270,12 @@ def level_of(module: ModuleOp) -> Level:
     if "kernel" in dialects or "tensor" in dialects:
         return "kernel"
     main = main_function(module)
-    tensors = (
-        any(type.name == "tensor" for type in main.function_type.inputs) or main.function_type.outputs.data
-    )
-    return "graph" if tensors else "memref"
+    types = main.function_type
+    if not any(type.name == "tensor" for type in types.inputs) and not types.outputs.data:
+        return "memref"
+    # No operation tells; at the graph level types have signs, and no attribute says them.
+    said = [*argument_attributes(main), *result_attributes(main)]
+    return "kernel" if any("mlopt.dtype" in attributes for attributes in said) else "graph"
 
 
 def _require_budget(compilation: Compilation) -> None:

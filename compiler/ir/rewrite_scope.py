@@ -15,6 +15,10 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlopt.ir.context import CompilerContext
 
 
 @dataclass(slots=True)
@@ -25,10 +29,12 @@ class RewriteScope:
     - `counts`: how often each pattern was applied.
     - `current`: the pattern that is being tried, `last`: the one that was applied last; remarks name them.
     - `passed`: how many remarks have said what was done.
+    - `reporter`: what the rewrites that say nothing themselves are reported to.
     """
 
     pass_name: str
     disabled: Collection[str] = ()
+    reporter: CompilerContext | None = None
     counts: Counter[str] = field(default_factory=Counter[str])
     current: str | None = None
     last: str | None = None
@@ -61,9 +67,11 @@ def is_enabled(pattern: str) -> bool:
 
 
 @contextmanager
-def rewriting(pass_name: str, disabled: Collection[str] = ()) -> Generator[RewriteScope]:
-    """Inside, the patterns of a pass are switched off as `disabled` says, and counted."""
-    scope = RewriteScope(pass_name, disabled)
+def rewriting(
+    pass_name: str, disabled: Collection[str] = (), reporter: CompilerContext | None = None
+) -> Generator[RewriteScope]:
+    """Inside, the patterns of a pass are switched off as `disabled` says, counted, and reported."""
+    scope = RewriteScope(pass_name, disabled, reporter)
     token = _SCOPE.set(scope)
     try:
         yield scope

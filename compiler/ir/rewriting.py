@@ -31,7 +31,6 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.worklist import Worklist
 
 from mlopt.diagnostics import PassFailure, Place
-from mlopt.ir.context import CompilerContext
 from mlopt.ir.effects import is_dead
 from mlopt.ir.locations import fuse_locations, place_of, place_of_op
 from mlopt.ir.names import copy_name
@@ -345,10 +344,10 @@ class _Driver:
             return
         scope.record(name)
         is_consequence = name == ERASE_DEAD and op in self.released
-        if scope.passed == start.passed and not is_consequence and isinstance(self.ctx, CompilerContext):
+        if scope.passed == start.passed and not is_consequence and scope.reporter is not None:
             scope.current = name
             facts = {"op": op.name}
-            self.ctx.remark(scope.pass_name, "passed", _sentence(pattern, op), start.where, args=facts)
+            scope.reporter.remark(scope.pass_name, "passed", _sentence(pattern, op), start.where, args=facts)
             scope.current = None
 
     def _fold(self, op: Operation, rewriter: PatternRewriter) -> bool:

@@ -68,5 +68,5 @@ class Pass(ModulePass):
 
 def run_pass(pass_: Pass, ctx: CompilerContext, op: Operation) -> tuple[bool, RewriteScope]:
     """Run a pass as its context says, which may switch patterns off: whether anything changed, and what it rewrote."""
-    with rewriting(pass_.name, ctx.disabled_patterns) as scope:
+    with rewriting(pass_.name, ctx.disabled_patterns, ctx) as scope:
         return pass_.run(ctx, op), scope

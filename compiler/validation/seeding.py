@@ -24,6 +24,7 @@ from mlopt.interface import argument_attributes
 from mlopt.ir.dense import is_dense
 from mlopt.ir.donations import INPUT_PART, AxisPart, part_shape
 from mlopt.ir.dtypes import constant_array, dense_to_array, to_numpy_dtype
+from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.weights import WeightStore
 
@@ -44,13 +45,14 @@ class FunctionInput:
 
 
 def function_inputs(func: FuncOp) -> list[FunctionInput]:
-    """The inputs of a function at any level; `InputError` for an argument that is no tensor of static shape.
+    """The inputs of a function at any level.
 
+    `InputError` for an argument that is no tensor of static shape, `VerifyFailure` for a function of several blocks.
     Named by `mlopt.name` or `mlopt.input`; `argN` where tensors have no name. Other buffers than inputs are left out.
     """
     found: list[FunctionInput] = []
     for i, (argument, attributes) in enumerate(
-        zip(func.body.block.args, argument_attributes(func), strict=True)
+        zip(only_block(func).args, argument_attributes(func), strict=True)
     ):
         given: Attribute = argument.type
         if isinstance(given, MemRefType) and "mlopt.input" not in attributes:
@@ -74,7 +76,7 @@ def function_inputs(func: FuncOp) -> list[FunctionInput]:
 
 
 def seeded_inputs(func: FuncOp, weights: WeightStore) -> dict[str, Array]:
-    """Random inputs of a function by name; `InputError` as for `function_inputs`."""
+    """Random inputs of a function by name; errors as for `function_inputs`."""
     generator = np.random.default_rng(SEED)
     return {each.name: _draw(each, generator, weights) for each in function_inputs(func)}
 

@@ -19,6 +19,7 @@ from mlopt.passmanager.base import Pass
 
 TAKE_BRANCH = "take-branch"
 DROP_UNREAD = "drop-unread"
+ERASE_UNREACHABLE = "erase-unreachable"
 
 
 class DCEPass(Pass):
@@ -37,13 +38,14 @@ class DCEPass(Pass):
     idempotent = True
     rewrites: ClassVar[Mapping[str, str]] = {
         ERASE_DEAD: DRIVER_REWRITES[ERASE_DEAD],
+        ERASE_UNREACHABLE: "A block that no branch reaches is erased.",
         TAKE_BRANCH: "An scf.if with a constant condition is the branch that is taken.",
         DROP_UNREAD: "Results of scf.if and scf.for that nothing reads are dropped.",
     }
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         branches = _take_branches(op, ctx)
-        blocks = sum(_erase_unreachable_blocks(region, ctx) for region in _regions(op))
+        blocks = _erase_unreachable_blocks(op, ctx)
         ops = erase_dead_ops(op, ctx)
         unread = 0
         while dropped := _drop_unread(op, ctx):
@@ -116,17 +118,20 @@ def erase_dead_ops(root: Operation, ctx: CompilerContext) -> int:
     return erased
 
 
-def _regions(op: Operation) -> list[Region]:
-    return [region for nested in op.walk() for region in nested.regions]
-
-
-def _erase_unreachable_blocks(region: Region, ctx: CompilerContext) -> int:
-    if len(region.blocks) < 2:
-        return 0
-    reachable = reachable_blocks(region)
-    dead = [block for block in region.blocks if block not in reachable]
-    for block in dead:
-        if (around := region.parent_op()) is not None:
-            ctx.remark(DCEPass.name, "passed", "erased a block that no branch reaches", around)
-        region.erase_block(block, safe_erase=False)
-    return len(dead)
+def _erase_unreachable_blocks(root: Operation, ctx: CompilerContext) -> int:
+    """Erase the blocks inside `root` that no branch reaches; returns how many, those inside of them aside."""
+    erased = 0
+    gone: set[Region] = set()
+    for op in list(root.walk()):
+        for region in op.regions:
+            if len(region.blocks) < 2 or region in gone:
+                continue
+            reachable = reachable_blocks(region)
+            for block in [block for block in region.blocks if block not in reachable]:
+                if not may_rewrite(ERASE_UNREACHABLE, op):
+                    continue
+                gone.update(inner for nested in block.walk() for inner in nested.regions)
+                ctx.remark(DCEPass.name, "passed", "erased a block that no branch reaches", op)
+                region.erase_block(block, safe_erase=False)
+                erased += 1
+    return erased

@@ -114,6 +114,7 @@ class _Folder:
             return False
         if not may_rewrite("fold-constants", op):
             return False
+        self._report(op, f"folded '{op.name}': it takes an element of a constant")
         self._swap(op, [constant], [constant.result])
         self.ctx.count(self.pass_name, "ops-folded")
         return True
@@ -190,14 +191,18 @@ class _Folder:
     def _simplify_gather(self, op: graph.GatherOp | graph.GatherNdOp) -> bool:
         indices = self.known.get(op.indices)
         new_ops = [] if indices is None else simplify_gather(op, indices)
-        if not new_ops or not may_rewrite("simplify-gather", op):
+        if not new_ops:
+            return False
+        if not may_rewrite("simplify-gather", op):
+            for new_op in reversed(new_ops):  # they use what stands in the module
+                new_op.erase()
             return False
         self._report(op, f"'{op.name}' with constant indices became a slice and a reshape")
         self._swap(op, new_ops, [new_ops[-1].results[0]])
         self.ctx.count(self.pass_name, "gathers-simplified")
         return True
 
-    def _report(self, op: graph.GraphOp, what: str) -> None:
+    def _report(self, op: Operation, what: str) -> None:
         self.ctx.remark(self.pass_name, "passed", what, op)
 
     def _swap(self, op: Operation, new_ops: Sequence[Operation], values: Sequence[SSAValue]) -> None:

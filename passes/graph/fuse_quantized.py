@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import is_dead
 from mlopt.ir.rewrite_limit import may_rewrite
-from mlopt.ir.rewriting import rewrite_greedily
+from mlopt.ir.rewriting import ERASE_DEAD, rewrite_greedily
 from mlopt.passes.graph.algebra import is_normal
 from mlopt.passes.graph.constants import make_constant
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, described, fuse
@@ -60,6 +60,7 @@ class FuseQuantizedPass(Pass):
     validation_tolerance: ClassVar[float | None] = STEPS_ALLOWED / 127
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        dead = {inner for inner in op.walk() if is_dead(inner)}
         changed = rewrite_greedily(op, [SignedInsteadOfUnsigned(ctx, self.name)], ctx=ctx).changed
         fusions = (
             AbsorbedBounds(ctx, self.name),
@@ -68,7 +69,9 @@ class FuseQuantizedPass(Pass):
             QuantizedArithmetic(ctx, self.name),
         )
         changed |= fuse(ctx, op, fusions)
-        return _erase_unused(op, self.name) or changed
+        if changed:
+            _erase_unused(op, dead)
+        return changed
 
 
 @dataclass
@@ -277,13 +280,10 @@ def _counts_padding(op: graph.AveragePoolOp) -> bool:
     return op.count_include_pad is not None and any((*op.window.low, *op.window.high))
 
 
-def _erase_unused(root: Operation, pass_name: str) -> bool:
-    """Erase what dequantized the integers for operations that now take these; returns whether anything was."""
+def _erase_unused(root: Operation, before: Collection[Operation]) -> None:
+    """Erase what dequantized the integers for operations that now take these; what was dead `before` stays."""
     kinds = graph.DequantizeOp | graph.TransposeOp | graph.ReshapeOp
-    changed = False
     for op in reversed(list(root.walk())):
-        if isinstance(op, kinds) and is_dead(op) and may_rewrite(pass_name, op):
+        if isinstance(op, kinds) and op not in before and is_dead(op) and may_rewrite(ERASE_DEAD, op):
             op.detach()
             op.erase()
-            changed = True
-    return changed

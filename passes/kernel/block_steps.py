@@ -75,6 +75,10 @@ class BlockSteps:
         """The most bytes live at once, in the order in which the steps stand in the block."""
         return peak_of(self.graph, range(len(self.ops)))
 
+    def first_moved(self, order: Sequence[int]) -> Operation:
+        """The first step of an order that is not the one as it is: what comes to run earlier than it did."""
+        return next(self.ops[step] for now, step in enumerate(order) if now != step)
+
     def reorder(self, order: Sequence[int]) -> None:
         """Put the steps in this order, each behind what it alone needs of what goes along.
 

@@ -26,7 +26,7 @@ that is larger.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
@@ -41,6 +41,8 @@ from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main, only_block
 from mlopt.ir.imported import imported_max_live
 from mlopt.ir.locations import nodes_text, place_of_op
+from mlopt.ir.rewrite_limit import may_rewrite
+from mlopt.ir.rewrite_scope import is_enabled
 from mlopt.memory import Buffer, plan
 from mlopt.memory.rematerialization import Necessary, best_rerun, recomputation_bound
 from mlopt.memory.scheduling import schedule
@@ -77,6 +79,11 @@ class FitMemoryPass(Pass):
     anchor: ClassVar[str | None] = "builtin.module"
     requires: ClassVar = KERNEL_LEVEL
     ensures: ClassVar = KERNEL_LEVEL
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "order-block": "The steps of a block in an order of smaller peak.",
+        "tile-chain": "Launches run one tile after the other.",
+        "run-again": "Launches run a second time, so that their results are not kept.",
+    }
 
     budget: int | None = None
     nodes: int = 100_000
@@ -227,17 +234,17 @@ class _Fitting:
     # Moves
 
     def _reorder(self) -> None:
-        before = self._peak()
         for block in reversed(list(blocks_with_launches(self._main))):
             steps = self._steps(block)
             found = schedule(steps.graph, nodes=self._nodes)
-            if found.peak < found.source_peak:
+            owner = block.parent_op()
+            assert owner is not None
+            if found.peak < found.source_peak and may_rewrite("order-block", owner):
+                self._ctx.count(FitMemoryPass.name, "orders-changed")
+                message = f"in another order {found.source_peak} bytes live at once become {found.peak}"
+                self._remark("passed", message, steps.first_moved(found.order))
                 steps.reorder(found.order)
                 self._note_change()
-        after = self._peak()
-        if after < before:
-            self._ctx.count(FitMemoryPass.name, "orders-changed")
-            self._remark("passed", f"in another order {before} bytes live at once become {after}", self._main)
 
     def _tile_anyway(self) -> None:
         self._tile(only_fitting=False)
@@ -255,7 +262,7 @@ class _Fitting:
         if tiling is None:
             return False
         more = self._needs.nanoseconds(tiling.launch) - sum(map(self._needs.nanoseconds, tiling.members))
-        if more > most:
+        if more > most or not may_rewrite("tile-chain", tiling.members[-1]):
             tiling.discard()
             return False
         members = " and ".join(map(describe, tiling.members))
@@ -300,6 +307,8 @@ class _Fitting:
                 return
             again = [steps.ops[step] for step in found.steps]
             user = steps.ops[found.before]
+            if not may_rewrite("run-again", user):
+                return
             cost = self._cost()
             run_again([op for op in again if isinstance(op, LaunchOp)], user)
             self._note_change()
@@ -371,6 +380,9 @@ class _Fitting:
             proof = now
         elif reached < as_given.bytes:
             message += f"; the least that was found is {reached}"
+        off = [name for name in FitMemoryPass.rewrites if not is_enabled(name)]
+        if off:
+            message += f"; switched off: {', '.join(off)}"
         raise PassFailure(message, place=proof.place, notes=proof.notes)
 
     def _least_graph(self, steps: BlockSteps) -> StepGraph:

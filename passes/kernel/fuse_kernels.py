@@ -32,8 +32,8 @@ from typing import ClassVar
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation
 
-from mlopt.diagnostics import RemarkKind
-from mlopt.dialects.kernel import LaunchOp
+from mlopt.diagnostics import RemarkKind, counted
+from mlopt.dialects.kernel import LaunchOp, ReshapeOp
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import nodes_text
 from mlopt.ir.rewrite_limit import may_rewrite, rewrote
@@ -44,12 +44,12 @@ from mlopt.passes.kernel.fusion_groups import (
     Rule,
     as_movement,
     judge,
-    may_hoist,
     movement_obstacle,
     producers_of,
+    rule_above,
 )
-from mlopt.passes.kernel.hoist_maps import find_hoist, fold_reshapes, hoist
-from mlopt.passes.kernel.launches import Kind, blocks_with_launches, kind_of
+from mlopt.passes.kernel.hoist_maps import find_hoist, fold_reshape, hoist, reshape_folds
+from mlopt.passes.kernel.launches import Kind, blocks_with_launches, count_ops, kind_of
 from mlopt.passes.kernel.merge_launches import absorb_into_users, merge_into
 from mlopt.passes.kernel.selections import inline_selections
 from mlopt.passes.kernel.simplify_launch import simplify_launch
@@ -72,7 +72,7 @@ class FuseKernelsPass(Pass):
     requires: ClassVar = KERNEL_LEVEL
     ensures: ClassVar = KERNEL_LEVEL
     rewrites: ClassVar[Mapping[str, str]] = {
-        "fold-reshapes": "A reshape of a reshape is one.",
+        "fold-reshape": "A reshape of a reshape is one, and one that changes nothing goes.",
         "simplify-launch": "A launch is tidied: movements in it become index maps, what is not used goes.",
         "absorb-movement": "A launch that only moves elements becomes index maps of those that read it.",
         "merge-launches-chain": "Maps behind maps run in one launch.",
@@ -107,11 +107,7 @@ class _BlockFusion:
         self.names: dict[LaunchOp, tuple[str, ...]] = {}
 
     def run(self) -> bool:
-        around = self.block.parent_op()
-        assert around is not None
-        changed = may_rewrite("fold-reshapes", around, certain=False) and fold_reshapes(self.block)
-        if changed:
-            rewrote("fold-reshapes")
+        changed = self._fold_reshapes()
         launches = [op for op in self.block.ops if isinstance(op, LaunchOp)]
         for number, launch in enumerate(launches):
             self._register(launch, number, (launch.kernel_name.data,))
@@ -126,13 +122,27 @@ class _BlockFusion:
         self.numbers[launch] = number
         self.names[launch] = names
 
+    def _fold_reshapes(self) -> bool:
+        changed = False
+        for op in list(self.block.ops):
+            if not isinstance(op, ReshapeOp) or op.parent is not self.block or not reshape_folds(op):
+                continue
+            if may_rewrite("fold-reshape", op):
+                self._remark("passed", f"folded a reshape{nodes_text(op.location)}", op.location)
+                fold_reshape(op)
+                changed = True
+        return changed
+
     def _simplify_all(self, launches: Iterable[LaunchOp]) -> bool:
         changed = False
         for launch in launches:
             if kind_of(launch) is Kind.OPAQUE or not may_rewrite("simplify-launch", launch, certain=False):
                 continue
+            before = _size_of(launch)
             if simplify_launch(launch):
                 rewrote("simplify-launch")
+                what = f"simplified {describe(launch)}: {before} became {_size_of(launch)}"
+                self._remark("passed", what, launch.location)
                 changed = True
         return changed
 
@@ -153,8 +163,7 @@ class _BlockFusion:
         if self._absorb_movement(launch):
             return ()
         merge = self._choose(launch)
-        if merge is not None and may_rewrite(_rule_name(merge.rule), launch):
-            self._merge(merge)
+        if merge is not None and self._merge(merge):
             return (launch,)
         return self._hoist(launch)
 
@@ -182,8 +191,10 @@ class _BlockFusion:
         merges = [each for each in verdicts if isinstance(each, Merge) and is_enabled(_rule_name(each.rule))]
         return max(merges, key=lambda merge: self.numbers[merge.producer], default=None)
 
-    def _merge(self, merge: Merge) -> None:
+    def _merge(self, merge: Merge) -> bool:
         producer, consumer = merge.producer, merge.consumer
+        if not may_rewrite(_rule_name(merge.rule), consumer):
+            return False
         self._remark("passed", f"fused {describe(producer)} with {describe(consumer)}", consumer.location)
         self._count(merge.rule.value)
         merge_into(producer, consumer)
@@ -191,10 +202,15 @@ class _BlockFusion:
         simplify_launch(consumer)
         self.names[consumer] = self.names.pop(producer) + self.names[consumer]
         consumer.properties["kernel_name"] = StringAttr(joined_name(self.names[consumer]))
+        return True
 
     def _hoist(self, launch: LaunchOp) -> Sequence[LaunchOp] | None:
         found = find_hoist(launch)
-        if found is None or not may_hoist(found, self.max_ops) or not may_rewrite("hoist-map", launch):
+        rule = None if found is None else rule_above(found, self.max_ops)
+        # What moves is merged then; where that is switched off, nothing would be gained.
+        if found is None or rule is None or not is_enabled(_rule_name(rule)):
+            return None
+        if not may_rewrite("hoist-map", launch):
             return None
         number, names = self.numbers[launch], self.names[launch]
         described = describe(launch)
@@ -202,10 +218,10 @@ class _BlockFusion:
         self._register(above, number, names)
         if movement is not None:
             self._register(movement, number, (movement.kernel_name.data,))
-        self._remark("passed", f"fused {described} above the reshape it reads", above.location)
+        self._remark("passed", f"moved {described} above the reshape it reads", above.location)
         self._count("maps-hoisted")
         merge = judge(found.producer, above, self.max_ops)
-        assert isinstance(merge, Merge)
+        assert isinstance(merge, Merge) and merge.rule is rule
         self._merge(merge)
         return (above,) if movement is None else (movement, above)
 
@@ -231,6 +247,11 @@ class _BlockFusion:
 def describe(launch: LaunchOp) -> str:
     """A launch for the reader of a remark: its name, and the first and last of the model's nodes that it came from."""
     return f"'{launch.kernel_name.data}'{nodes_text(launch.location)}"
+
+
+def _size_of(launch: LaunchOp) -> str:
+    """How much a launch reads and does, for the reader of a remark."""
+    return f"{counted(count_ops(launch), 'op')} on {counted(len(launch.ins), 'tensor')}"
 
 
 def joined_name(names: tuple[str, ...]) -> str:

@@ -134,14 +134,17 @@ def judge(producer: LaunchOp, consumer: LaunchOp, max_ops: int) -> Merge | NearM
     return Merge(producer, consumer, rule)
 
 
-def may_hoist(found: Hoist, max_ops: int) -> bool:
-    """Whether a map that could move above a reshape could then be merged into the producer of what is reshaped."""
+def rule_above(found: Hoist, max_ops: int) -> Rule | None:
+    """The rule by which a map that could move above a reshape could be merged there with what is reshaped, if any."""
     producer = found.producer
-    return (
-        kind_of(producer) is not Kind.OPAQUE
-        and all(is_empty(out) for out in producer.outs)
-        and _size_obstacle(producer, found.launch, max_ops) is None
-    )
+    kind = kind_of(producer)
+    if (
+        kind is Kind.OPAQUE
+        or not all(is_empty(out) for out in producer.outs)
+        or _size_obstacle(producer, found.launch, max_ops) is not None
+    ):
+        return None
+    return _rule(kind, Kind.POINTWISE, ())
 
 
 def _readers(producer: LaunchOp, consumer: LaunchOp) -> list[tuple[StructuredOp, int]] | None:

@@ -307,16 +307,12 @@ def _finish(
     return launch
 
 
-def fold_reshapes(block: Block) -> bool:
-    """Let no reshape of a block read another, and drop those that change nothing."""
-    changed = False
-    for op in list(block.ops):
-        if isinstance(op, ReshapeOp) and op.parent is block:
-            changed |= fold_reshape(op)
-    return changed
+def reshape_folds(op: ReshapeOp) -> bool:
+    """Whether a reshape reads another, or changes nothing."""
+    return isinstance(op.source.owner, ReshapeOp) or op.source.type == op.result.type
 
 
-def fold_reshape(op: ReshapeOp) -> bool:
+def fold_reshape(op: ReshapeOp) -> None:
     """Let a reshape of a reshape read what that one reads, and replace it if it changes nothing then."""
     above = op.source.owner
     block = op.parent
@@ -329,5 +325,3 @@ def fold_reshape(op: ReshapeOp) -> bool:
         copy_name(op.result, op.source)
         op.result.replace_all_uses_with(op.source)
         block.erase_op(op)
-        return True
-    return isinstance(above, ReshapeOp)

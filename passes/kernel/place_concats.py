@@ -62,7 +62,7 @@ from mlopt.passes.kernel.placing import (
     slice_of_access,
     writes_with_maps,
 )
-from mlopt.passes.kernel.reuse_in_launch import reuse_in_launch
+from mlopt.passes.kernel.reuse_in_launch import REUSE_IN_LAUNCH, reuse_in_launch
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import KERNEL_LEVEL
 
@@ -79,6 +79,7 @@ class PlaceConcatsPass(Pass):
     rewrites: ClassVar[Mapping[str, str]] = {
         "place-part": "A launch computes its result in a part of the tensor that it is moved into.",
         "lift-reshape": "A part of a tensor that is reshaped is read where it lies.",
+        **REUSE_IN_LAUNCH,
     }
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
@@ -259,8 +260,7 @@ class _BlockPlacement:
         launch = producer.launch
         if not is_empty(launch.outs[producer.position]):
             return f"'{launch.kernel_name.data}' updates a tensor in place"
-        maps, built = reuse_in_launch(launch)
-        self.changed |= maps > 0 or built
+        self.changed |= reuse_in_launch(launch, self.ctx, PlaceConcatsPass.name)
         if not is_built_in_out(launch, producer.position):
             return f"'{launch.kernel_name.data}' does not build it in its out"
         if (

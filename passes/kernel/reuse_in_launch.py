@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, SSAValue
 
+from mlopt.diagnostics import counted
 from mlopt.dialects.kernel import NO_PAD, LaunchOp, MapOp
+from mlopt.ir.context import CompilerContext
+from mlopt.ir.rewrite_limit import may_rewrite, rewrote
 from mlopt.passes.kernel.launches import (
     Read,
     chain_of,
@@ -23,12 +26,33 @@ from mlopt.passes.kernel.launches import (
 )
 from mlopt.passes.kernel.liveness import BlockLiveness
 
+_NAME = "reuse-in-launch"
 
-def reuse_in_launch(launch: LaunchOp) -> tuple[int, bool]:
-    """Update in place inside a launch where that is proved.
+REUSE_IN_LAUNCH = {_NAME: "Inside a launch, maps overwrite what dies there, and results are built in place."}
+"""What `reuse_in_launch` is counted and switched off by in the passes that call it."""
 
-    Returns how many more maps do, and whether a result is now built in its out that was not.
-    """
+
+def reuse_in_launch(launch: LaunchOp, ctx: CompilerContext, pass_name: str) -> bool:
+    """Update in place inside a launch where that is proved, and say so; returns whether anything changed."""
+    if not may_rewrite(_NAME, launch, certain=False):
+        return False
+    maps, built = _reuse_in_launch(launch)
+    if not maps and not built:
+        return False
+    rewrote(_NAME)
+    ctx.count(pass_name, "maps-in-place", maps)
+    done: list[str] = []
+    if maps:
+        done.append(f"{counted(maps, 'map')} {'overwrites' if maps == 1 else 'overwrite'} what dies there")
+    if built:
+        done.append(f"{counted(built, 'result')} {'is' if built == 1 else 'are'} built in place")
+    message = f"reused in place in '{launch.kernel_name.data}': {' and '.join(done)}"
+    ctx.remark(pass_name, "passed", message, launch.location)
+    return True
+
+
+def _reuse_in_launch(launch: LaunchOp) -> tuple[int, int]:
+    """How many more maps overwrite what they read, and how many results are now built in their outs that were not."""
     maps = 0
     pending = [launch.body]
     while pending:
@@ -37,9 +61,9 @@ def reuse_in_launch(launch: LaunchOp) -> tuple[int, bool]:
         for op in block.ops:
             if isinstance(op, scf.ForOp | scf.WhileOp | scf.IfOp):
                 pending.extend(nested for region in op.regions for nested in region.blocks)
-    built = False
+    built = 0
     for value, argument in zip(launch.yielded, launch.out_args, strict=True):
-        built |= chain_of(value)[-1] is not argument and _build_in(value, argument, launch.body)
+        built += chain_of(value)[-1] is not argument and _build_in(value, argument, launch.body)
     return maps, built
 
 

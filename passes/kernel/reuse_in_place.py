@@ -51,7 +51,7 @@ from mlopt.passes.kernel.launches import (
     read_of,
 )
 from mlopt.passes.kernel.liveness import AliasClass, BlockLiveness
-from mlopt.passes.kernel.reuse_in_launch import is_carried, reuse_in_launch
+from mlopt.passes.kernel.reuse_in_launch import REUSE_IN_LAUNCH, is_carried, reuse_in_launch
 from mlopt.passes.kernel.simplify_launch import merge_equal_ins, merge_equal_reads
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import KERNEL_LEVEL
@@ -67,7 +67,8 @@ class ReuseInPlacePass(Pass):
     requires: ClassVar = KERNEL_LEVEL
     ensures: ClassVar = KERNEL_LEVEL
     rewrites: ClassVar[Mapping[str, str]] = {
-        "reuse-in-launch": "Inside a launch, a map overwrites a tensor that dies there.",
+        "merge-equal-reads": "A launch takes once what it is given, or reads, twice.",
+        **REUSE_IN_LAUNCH,
         "reuse-operand": "A result of a launch overwrites an operand that dies there.",
     }
 
@@ -91,18 +92,22 @@ class _BlockReuse:
     def run(self) -> bool:
         changed = False
         for launch in [op for op in self.block.ops if isinstance(op, LaunchOp)]:
-            changed |= merge_equal_ins(launch)
-            for op in launch.body.ops:
-                if isinstance(op, MapOp):
-                    changed |= merge_equal_reads(op)
-            if may_rewrite("reuse-in-launch", launch, certain=False):
-                maps, built = reuse_in_launch(launch)
-                self.ctx.count(ReuseInPlacePass.name, "maps-in-place", maps)
-                if maps > 0 or built:
-                    rewrote("reuse-in-launch")
-                    changed = True
+            changed |= self._merge_equal(launch)
+            changed |= reuse_in_launch(launch, self.ctx, ReuseInPlacePass.name)
             for position in range(len(launch.outs)):
                 changed |= self._reuse_operand(launch, position)
+        return changed
+
+    def _merge_equal(self, launch: LaunchOp) -> bool:
+        """Let a launch take once what it is given twice, so that nothing keeps it from being overwritten."""
+        if not may_rewrite("merge-equal-reads", launch, certain=False):
+            return False
+        changed = merge_equal_ins(launch)
+        for op in launch.body.ops:
+            changed |= merge_equal_reads(op) if isinstance(op, MapOp) else False
+        if changed:
+            rewrote("merge-equal-reads")
+            self._remark("passed", f"'{launch.kernel_name.data}' reads once what it read twice", launch)
         return changed
 
     def _reuse_operand(self, launch: LaunchOp, position: int) -> bool:

@@ -65,7 +65,7 @@ class ScheduleForMemoryPass(Pass):
                 self.name,
                 "passed",
                 f"ordered for memory: {found.source_peak} bytes live at once become {found.peak}, {_limit(found)}",
-                owner,
+                steps.first_moved(found.order),
             )
             ctx.count(self.name, "blocks-ordered")
             ctx.count(self.name, "bytes-saved", found.source_peak - found.peak)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -48,6 +49,9 @@ class TileContractionsPass(Pass):
     name = "tile-contractions"
     requires: ClassVar = KERNEL_LEVEL
     ensures: ClassVar = KERNEL_LEVEL
+    rewrites: ClassVar[Mapping[str, str]] = {
+        "tile-contraction": "Sums are made, and narrowed, one tile after the other."
+    }
 
     max_bytes: int = 128 * 1024
 
@@ -58,7 +62,11 @@ class TileContractionsPass(Pass):
             if sums is None or sums.nbytes <= self.max_bytes:
                 continue
             axis = sums.best_axis()
-            if axis is None or not may_rewrite(self.name, launch):
+            if axis is None:
+                why = f"{sums.nbytes} bytes of sums, and no axis along which all of them are cut alike"
+                ctx.remark(self.name, "missed", f"not tiled: {why}", launch)
+                continue
+            if not may_rewrite("tile-contraction", launch):
                 continue
             tiles = sums.tile(axis, self.max_bytes)
             ctx.count(self.name, "contractions-tiled")
