@@ -24,7 +24,7 @@ from tests.passes.test_patterns import assert_said_once, context
 OTHERS = frozenset(
     {
         *("convert-graph-to-kernel", "convert-kernel-to-memref"),
-        *("plan-workspaces", "assign-buffers"),
+        *("order-in-waves", "plan-workspaces", "assign-buffers"),
         "quantize",
     }
 )
