@@ -19,9 +19,8 @@ from mlopt.interpreter.views import View
 FUNCTIONS = (np.add, np.subtract, np.multiply)
 """What rounds each element alone, wherever it stands."""
 
-_LONGEST_ROW = 256
-_FEWEST_ROWS = 24
-"""From here on the copies cost less than they save."""
+_LONGEST_ROW = 512
+"""Up to here the copies cost less than they save, from two rows on."""
 
 _BLOCK_ELEMENTS = 2048
 _WHOLE_ELEMENTS = 4096
@@ -30,7 +29,7 @@ _WHOLE_ELEMENTS = 4096
 
 def copies(rows: int, width: int) -> int:
     """How often a row of `width` elements is to be written out for so many rows; 1 where that does not pay."""
-    if width > _LONGEST_ROW or rows < _FEWEST_ROWS:
+    if width > _LONGEST_ROW:
         return 1
     if rows * width <= _WHOLE_ELEMENTS:
         return rows

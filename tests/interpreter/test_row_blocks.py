@@ -23,7 +23,19 @@ def text(rows: int, width: int) -> str:
 @pytest.mark.parametrize("size", [0, 4 << 10, 256 << 10])
 @pytest.mark.parametrize(
     ("rows", "width"),
-    [(1, 8), (23, 16), (24, 1), (32, 128), (37, 64), (144, 96), (301, 48), (30, 257), (5000, 7)],
+    [
+        (1, 8),
+        (23, 16),
+        (24, 1),
+        (32, 128),
+        (37, 64),
+        (144, 96),
+        (301, 48),
+        (30, 257),
+        (12, 513),
+        (2, 400),
+        (5000, 7),
+    ],
 )
 def test_every_bit_is_that_of_the_rows_one_by_one(rows: int, width: int, size: int) -> None:
     """Also without room to write a row out, and over several tiles."""
@@ -37,14 +49,14 @@ def test_every_bit_is_that_of_the_rows_one_by_one(rows: int, width: int, size: i
 def test_short_rows_become_long_ones() -> None:
     """Two rows are written out for 144 rows of 96 elements, and each of the three steps is one call."""
     assert load(with_workspace(text(144, 96), 256 << 10)).steps == 5
-    assert load(with_workspace(text(16, 96), 256 << 10)).steps == 3
+    assert load(with_workspace(text(16, 520), 256 << 10)).steps == 3
 
 
 @pytest.mark.parametrize(
     ("rows", "width", "expected"),
     [
-        (23, 64, 1),  # few rows
-        (64, 257, 1),  # long ones
+        (2, 64, 2),
+        (64, 513, 1),  # long ones
         (32, 128, 32),  # 4096 elements: for every row
         (144, 96, 18),  # of the 21 that make 2048 elements the most that divide 144
         (149, 96, 21),  # a prime number of rows
