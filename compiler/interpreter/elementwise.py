@@ -12,10 +12,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
-from mlopt.interpreter import costs
+from mlopt.interpreter import column_blocks, costs
 from mlopt.interpreter.expressions import Bound, Expr, Linear
 from mlopt.interpreter.lowering import Binding, BodyLowering
 from mlopt.interpreter.nodes import Cast, Compute, Leaf, Node, Padded, Ref, Select, Take
@@ -24,7 +25,7 @@ from mlopt.interpreter.primitives import CLIP, NodeBuilder, number_of
 from mlopt.interpreter.registers import Out, Registers, assign
 from mlopt.interpreter.row_blocks import FUNCTIONS, copies, emit_by_rows, written_out
 from mlopt.interpreter.scratch import Scratch
-from mlopt.interpreter.views import Region, View, merged_strides, row_major
+from mlopt.interpreter.views import Region, View, may_overlap, merged_strides, row_major
 from mlopt.interpreter.zeros import may_be_negative_zero
 
 TILE_BYTES = 256 << 10
@@ -41,6 +42,13 @@ _LEAST_CLIPPED = 2048
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 """First position and extent per axis."""
+
+
+class WrittenOut(NamedTuple):
+    """Operands that are the same in every row, written out a few times, and scratch for those that vary by row only."""
+
+    rows: Mapping[Leaf, View] = {}
+    space: View | None = None
 
 
 class Kernel:
@@ -271,10 +279,11 @@ class Kernel:
             tile = self.choose_tile(scratch.fits)
             registers = self.registers(tile)
             base = self.take_base(scratch, registers)
-            blocks = self._write_rows_out(builder, scratch, registers, tile)
+            rows = self._write_rows_out(builder, scratch, registers, tile)
+            written = WrittenOut(rows, self._column_space(builder, scratch, registers, tile))
             for lows, shape in self.tiles(tile, box):
                 for point in self.points():
-                    self.emit_outs(builder, registers, base, (*point, *lows[len(point) :]), shape, blocks)
+                    self.emit_outs(builder, registers, base, (*point, *lows[len(point) :]), shape, written)
 
     def _write_rows_out(
         self, builder: PlanBuilder, scratch: Scratch, registers: Registers, tile: tuple[int, ...]
@@ -287,7 +296,7 @@ class Kernel:
         if copies(rows, width) == 1:
             return blocks
         start = (0,) * len(tile)
-        trial = _Emitter(self, builder, registers, (Region("temporaries", 0), 0), start, tile, {})
+        trial = _Emitter(self, builder, registers, (Region("temporaries", 0), 0), start, tile, WrittenOut())
         for node in self.order:
             leaf = trial.row_of(node) if isinstance(node, Compute) else None
             if leaf is not None and leaf not in blocks:
@@ -297,6 +306,19 @@ class Kernel:
                     blocks[leaf] = block
         return blocks
 
+    def _column_space(
+        self, builder: PlanBuilder, scratch: Scratch, registers: Registers, tile: tuple[int, ...]
+    ) -> View | None:
+        """Scratch to write operands out in that are one number in each row, where the result stands in the way."""
+        start = (0,) * len(tile)
+        trial = _Emitter(self, builder, registers, (Region("temporaries", 0), 0), start, tile, WrittenOut())
+        for node in self.order:
+            if isinstance(node, Compute) and trial.is_column_in_place(node):
+                shape, itemsize = [e for e in tile if e > 1], node.dtype.itemsize
+                elements = column_blocks.elements_at_a_time(shape, itemsize, scratch.is_spare)
+                return scratch.array((elements,), node.dtype) if elements else None
+        return None
+
     def emit_box(
         self,
         builder: PlanBuilder,
@@ -304,14 +326,13 @@ class Kernel:
         base: tuple[Region, int] | None,
         lows: tuple[int, ...],
         shape: tuple[int, ...],
-        blocks: Mapping[Leaf, View] | None = None,
+        written: WrittenOut | None = None,
     ) -> list[View]:
         """One tile at one point of the sequential axes. `base` is where the temporaries are.
 
-        `blocks` are copies of operands that are the same in every row.
         Returns where the values are, for a kernel without outputs: views of the tile's shape on all axes.
         """
-        return _Emitter(self, builder, registers, base, lows, shape, blocks or {}).run()
+        return _Emitter(self, builder, registers, base, lows, shape, written or WrittenOut()).run()
 
     def emit_outs(
         self,
@@ -320,10 +341,10 @@ class Kernel:
         base: tuple[Region, int] | None,
         lows: tuple[int, ...],
         shape: tuple[int, ...],
-        blocks: Mapping[Leaf, View] | None = None,
+        written: WrittenOut | None = None,
     ) -> None:
         """What `emit_box` does, of a kernel with outputs; boxes of one kind are measured once."""
-        steps = partial(self.emit_box, builder, registers, base, lows, shape, blocks)
+        steps = partial(self.emit_box, builder, registers, base, lows, shape, written)
         self._repeats.emit((id(registers), *self.kind_of(lows, shape)), steps)
 
     def kind_of(self, lows: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Hashable, ...]:
@@ -351,9 +372,9 @@ class _Emitter:
         base: tuple[Region, int] | None,
         lows: tuple[int, ...],
         shape: tuple[int, ...],
-        blocks: Mapping[Leaf, View],
+        written: WrittenOut,
     ):
-        self._blocks = blocks
+        self._written = written
         self._kernel = kernel
         self._builder = builder
         self._registers = registers
@@ -424,12 +445,14 @@ class _Emitter:
             case Compute():
                 args = [self._value(ref) for ref in node.args]
                 row = self.row_of(node)
-                block = None if row is None else self._blocks.get(row)
+                block = None if row is None else self._written.rows.get(row)
                 if block is not None:
                     others = [
                         None if ref.node is row else arg for ref, arg in zip(node.args, args, strict=True)
                     ]
                     emit_by_rows(self._builder, node.function, others, block, target)
+                elif self._emit_by_columns(node, args, target):
+                    pass
                 elif node.function in (np.maximum, np.minimum):
                     self._emit_bound(node, args, target)
                 else:
@@ -449,6 +472,39 @@ class _Emitter:
                 emit_padded(self._builder, place, source, bounds, self._value(node.pad), self._shape)
             case _:
                 raise AssertionError(f"no steps for {type(node).__name__}")
+
+    def _emit_by_columns(self, node: Compute, args: Sequence[View], target: View) -> bool:
+        """Whether an operand that is one number in each row could be written out first."""
+        column, space = self.column_of(node), self._written.space
+        if column is None:
+            return False
+        if space is not None and space.dtype != node.dtype:
+            space = None
+        return column_blocks.emit_by_columns(self._builder, node.function, args, column, space, target)
+
+    def is_column_in_place(self, node: Compute) -> bool:
+        """Whether an operand is one number in each row, and the other one stands where the result goes."""
+        column = self.column_of(node)
+        return column is not None and may_overlap(self._value(node.args[1 - column]), self._place(node))
+
+    def column_of(self, node: Compute) -> int | None:
+        """The position of an operand that is one number in each row of this tile, all else being without gaps."""
+        if node.function not in column_blocks.FUNCTIONS:
+            return None
+        place = self._squeeze(self._place(node))
+        if not column_blocks.pays(place.shape) or not place.is_contiguous or place.dtype != node.dtype:
+            return None
+        found: int | None = None
+        for position, ref in enumerate(node.args):
+            view = self._value(ref)
+            if not ref.dtype == ref.node.dtype == node.dtype:
+                return None
+            if view.ndim == 0 or (view.shape == place.shape and view.is_contiguous):
+                continue
+            if found is not None or view.shape != (*place.shape[:-1], 1):
+                return None
+            found = position
+        return found
 
     def _is_there_already(self, node: Compute) -> bool:
         """Whether adding 0.0 to what `clip` leaves in the same place changes nothing, since nothing is -0.0."""

@@ -39,7 +39,7 @@ def copies(rows: int, width: int) -> int:
 
 def written_out(builder: PlanBuilder, scratch: Scratch, row: View, count: int) -> View | None:
     """`[count, width]` copies of a row in scratch, if there is room."""
-    if not scratch.fits(count * row.nbytes):
+    if not scratch.is_spare(count * row.nbytes):
         return None
     block = scratch.array((count, row.size), row.dtype)
     builder.call(np.copyto, block, row)

@@ -53,6 +53,10 @@ class Scratch:
         self.asked = max(self.asked, self._top + nbytes)
         return self._top + nbytes <= self._capacity
 
+    def is_spare(self, nbytes: int) -> bool:
+        """Whether `nbytes` are left in what is there anyway: for what is good to have, and not worth memory."""
+        return self.fits(nbytes)
+
     @property
     def room(self) -> int:
         """Bytes that are left, for those to whom every byte may make a difference; `SCARCE` if all are taken."""
@@ -102,6 +106,9 @@ class LateScratch(Scratch):
         if nbytes > 0:
             self._demand()
         return super().fits(nbytes)
+
+    def is_spare(self, nbytes: int) -> bool:
+        return self._provide is None and super().fits(nbytes)
 
     @property
     def room(self) -> int:
