@@ -22,3 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return opt_run.run(given, sources)
 
     return guarded(run, program=PROGRAM, sources=sources)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -193,7 +193,10 @@ def _build_parser() -> argparse.ArgumentParser:
         "--bisect", action="store_true", help="--validate, and find the rewrite that is to blame"
     )
     validation.add_argument(
-        "--inputs", type=Path, metavar="FILE.npz", help="inputs of @main to evaluate beside seeded ones"
+        "--inputs",
+        type=Path,
+        metavar="FILE.npz",
+        help="inputs of @main, or of the only function, to evaluate beside seeded ones",
     )
     validation.add_argument(
         "--reproducers",

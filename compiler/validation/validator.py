@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from mlopt.diagnostics import Diagnostic, MloptError, Place, Severity, counted
+from mlopt.diagnostics import Diagnostic, MloptError, Place, Severity, VerifyFailure, counted
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import typed_array
 from mlopt.passmanager.base import Pass
@@ -47,7 +47,7 @@ class ValidationOptions:
 
     - `tolerance`: allowed difference as a part of the largest number of an output; None for the default (1e-4, or some
       roundings of the narrowest type that the module computes in).
-    - `inputs`: arrays to evaluate `@main` on beside seeded ones, by name.
+    - `inputs`: arrays to evaluate `@main`, or the only function, on beside seeded ones, by name.
     - `bisect`: find the rewrite that is to blame for a rejected change.
     - `reproducers`: the folder for reproducers of rejected changes; it is made when the first one is written.
     """
@@ -177,10 +177,13 @@ class Validator(Instrumentation):
             return []
         evaluator = Evaluator(before, self.ctx.weights)
         known: list[_Known] = []
-        for func in functions_of(before):
+        functions = functions_of(before)
+        for func in functions:
             if isinstance(op, FuncOp) and op.sym_name != func.sym_name and evaluator.level != "memref":
                 continue
-            known += [each for each in self._samples_of(func) if self._evaluate(each, evaluator)]
+            takes_given = func.sym_name.data == "main" or len(functions) == 1
+            samples = self._samples_of(func, takes_given=takes_given)
+            known += [each for each in samples if self._evaluate(each, evaluator)]
         return known
 
     def _own_samples(self, suspect: Suspect, before: ModuleOp) -> list[_Known] | None:
@@ -192,9 +195,9 @@ class Validator(Instrumentation):
         known = [_Known("main", "its own", each) for each in inputs]
         return [each for each in known if self._evaluate(each, evaluator)]
 
-    def _samples_of(self, func: FuncOp) -> list[_Known]:
+    def _samples_of(self, func: FuncOp, *, takes_given: bool) -> list[_Known]:
         name = func.sym_name.data
-        origins = ["seeded"] if name != "main" or self.options.inputs is None else ["seeded", "given"]
+        origins = ["seeded", "given"] if takes_given and self.options.inputs is not None else ["seeded"]
         try:
             for origin in origins:
                 if (name, origin) not in self._known:
@@ -203,7 +206,9 @@ class Validator(Instrumentation):
                     )
                     self._known[name, origin] = _Known(name, origin, inputs)
         except MloptError as error:
-            self._say_once(f"function '@{name}': {error.message}", error.place)
+            is_about_it = isinstance(error, VerifyFailure)
+            what = error.message if is_about_it else f"function '@{name}': {error.message}"
+            self._say_once(what, error.place)
             return []
         return [self._known[name, origin] for origin in origins]
 

@@ -58,6 +58,7 @@ class ConvertKernelToMemrefPass(Pass):
         if not _has_tensors(main):
             return False
         _verify_convertible(main)
+        _verify_alone(op, main)
         _convert(op, main)
         for function in [f for f in op.ops if isinstance(f, func.FuncOp) and not f.is_declaration]:
             ctx.count(self.name, "functions", 0 if function.sym_name.data == "main" else 1)
@@ -88,6 +89,17 @@ def _verify_convertible(main: func.FuncOp) -> None:
                     f"'{op.name}' has a tensor of dynamic shape, {value.type}; bind its dimensions at import",
                     place=place_of_op(op),
                 )
+
+
+def _verify_alone(module: ModuleOp, main: func.FuncOp) -> None:
+    """No other function has tensors."""
+    for op in module.ops:
+        if isinstance(op, func.FuncOp) and op is not main and not op.is_declaration and _has_tensors(op):
+            raise PassFailure(
+                f"expected '@main' to be the only function with tensors, found '@{op.sym_name.data}': leave it out, "
+                "nothing of this level calls it",
+                place=place_of_op(op),
+            )
 
 
 class _Argument(NamedTuple):
