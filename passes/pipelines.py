@@ -212,7 +212,8 @@ def _kernel_passes(options: PipelineOptions) -> list[str]:
         passes.append("tile-contractions")
     if options.inplace:
         passes += ["place-concats", "place-donated", "reuse-in-place"]
-    passes += ["chunk-scans", "schedule-for-memory"]
+    budget = "" if options.memory_budget is None else f"{{budget={options.memory_budget}}}"
+    passes += [f"chunk-scans{budget}", "schedule-for-memory"]
     return [*passes, "cse", "dce", *fitting]
 
 

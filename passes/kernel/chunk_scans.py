@@ -66,7 +66,8 @@ class ChunkScansPass(Pass):
     The chunks are as large as fits below the peak that there would be with single steps, grown by `growth` percent, but
     not beyond what the model has live at once as imported. Numbers stay as they are, but for the rounding of products.
 
-    Option: `growth`: by how many percent chunks may make the peak larger than single steps would.
+    Options: `growth`: by how many percent chunks may make the peak larger than single steps would; `budget`: the bytes
+    that the arena may have, if they are enough for single steps.
     """
 
     name = "chunk-scans"
@@ -78,6 +79,7 @@ class ChunkScansPass(Pass):
     }
 
     growth: int = DEFAULT_GROWTH
+    budget: int | None = None
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
@@ -92,7 +94,8 @@ class ChunkScansPass(Pass):
         needs = WorkspaceNeeds(ctx.target)
         before = _Trial(main, needs, [None] * count)
         finest = _Trial(main, needs, [1] * count)
-        most = max(finest.peak, _grown(finest.peak, self.growth, op))
+        grown = _grown(finest.peak, self.growth, op)
+        most = max(finest.peak, grown if self.budget is None else min(grown, self.budget))
         if before.peak <= most:
             return False
         sizes = _sizes(main, needs, finest, most)

@@ -184,6 +184,17 @@ def test_numbers_stay() -> None:
     check_module(result.module, [x, w, v], result.context, passes=("fuse-kernels", "chunk-scans"), rtol=1e-6)
 
 
+def test_within_a_budget_chunks_are_smaller() -> None:
+    """As few bytes as single steps take, and what the budget says is live at most."""
+    proto = recurrent("GRU", layers=2, steps=64)
+    free = compiled(proto).report()["memory"]["arena_bytes"]
+    model = compiled(proto, pipeline=mlopt.PipelineOptions(memory_budget=free * 9 // 10))
+    assert model.report()["memory"]["arena_bytes"] <= free * 9 // 10
+    inputs = inputs_of(proto)
+    (want,) = run_model(proto, inputs)
+    np.testing.assert_allclose(model.run(inputs)["out"], want, rtol=1e-4, atol=1e-5)
+
+
 def test_a_negative_growth_is_refused() -> None:
     with pytest.raises(PassFailure, match="can't be negative, found -1"):
         chunked(SCAN, -1)
