@@ -100,17 +100,16 @@ class Ways:
 
     def _scarce(self, room: int) -> Way:
         """The cheapest way in blocks that fit, cut down to single rows and columns and short sums if need be."""
-        whole = dict(enumerate(self._extents))
-        ways = [self._cut_finely(self._simplest(whole), room)]
-        if self._sums_in_pieces():
-            pieces = self._cut_inner(Way(whole, self._factors.in_tile, tiled=True), room, room)
-            ways.append(self._cut_finely(pieces, room))
+        whole, roles = dict(enumerate(self._extents)), self._factors.roles
+        columns, rows = ([(d, 1) for d in dims] for dims in ((*roles.batch, *roles.column), roles.row))
+        ways = [self._cut_dims(self._simplest(whole), [*columns, *rows], room, room)]
+        if self._factors.dtype == self._factors.out.dtype:
+            tiled, pieces = Way(whole, self._factors.in_tile, tiled=True), self._cuts_of_sums()
+            ways.append(self._cut_dims(tiled, [*columns, *pieces, *rows], room, room))
+            if self._sums_in_pieces():
+                ways.append(self._cut_dims(tiled, [*pieces, *columns, *rows], room, room))
         fitting = [way for way in ways if self.need(way) <= room]
         return min(fitting, key=self.cost) if fitting else min(ways, key=self.need)
-
-    def _cut_finely(self, way: Way, room: int) -> Way:
-        roles = self._factors.roles
-        return self._cut_dims(way, [(d, 1) for d in (*roles.batch, *roles.column, *roles.row)], room, room)
 
     def _candidates(self, block: Mapping[int, int]) -> Iterator[Way]:
         """Ways that take more scratch than the simplest."""
@@ -194,11 +193,15 @@ class Ways:
 
         What that leaves of the room goes to longer pieces: each is another product, and adds all of the output.
         """
-        inner = self._factors.inner
-        cuts = [(d, 1) for d in inner[:-1]] + [(d, _SMALLEST_INNER_CUT) for d in inner[-1:]]
+        cuts = self._cuts_of_sums()
         batches = [(d, 1) for d in self._factors.roles.batch]
         way = self._cut(self._cut_dims(way, batches + cuts, budget, room), budget, room)
         return self._cut_dims(way, cuts, budget, room)
+
+    def _cuts_of_sums(self) -> list[tuple[int, int]]:
+        """The inner dimensions, and down to which extent they may be cut."""
+        inner = self._factors.inner
+        return [(d, 1) for d in inner[:-1]] + [(d, _SMALLEST_INNER_CUT) for d in inner[-1:]]
 
     def _sums_in_pieces(self) -> bool:
         """Whether a factor is packed only to be converted: the pieces of a sum are then converted once each."""
