@@ -24,6 +24,9 @@ _PREFERRED_CUT = 64
 _SMALLEST_CUT = 16
 """They are not cut below this to make use of the scratch there is."""
 
+_MOST_SCARCE_BLOCKS = 1 << 13
+"""Where scratch is scarce, a contraction is cut into no more blocks than that: each is a few calls."""
+
 _SMALLEST_INNER_CUT = 32
 """Products are not summed in pieces shorter than this."""
 
@@ -102,12 +105,13 @@ class Ways:
         """The cheapest way in blocks that fit, cut down to single rows and columns and short sums if need be."""
         whole, roles = dict(enumerate(self._extents)), self._factors.roles
         columns, rows = ([(d, 1) for d in dims] for dims in ((*roles.batch, *roles.column), roles.row))
-        ways = [self._cut_dims(self._simplest(whole), [*columns, *rows], room, room)]
+        most = _MOST_SCARCE_BLOCKS
+        ways = [self._cut_dims(self._simplest(whole), [*columns, *rows], room, room, most)]
         if self._factors.dtype == self._factors.out.dtype:
             tiled, pieces = Way(whole, self._factors.in_tile, tiled=True), self._cuts_of_sums()
-            ways.append(self._cut_dims(tiled, [*columns, *pieces, *rows], room, room))
+            ways.append(self._cut_dims(tiled, [*columns, *pieces, *rows], room, room, most))
             if self._sums_in_pieces():
-                ways.append(self._cut_dims(tiled, [*pieces, *columns, *rows], room, room))
+                ways.append(self._cut_dims(tiled, [*pieces, *columns, *rows], room, room, most))
         fitting = [way for way in ways if self.need(way) <= room]
         return min(fitting, key=self.cost) if fitting else min(ways, key=self.need)
 
@@ -211,8 +215,10 @@ class Ways:
             converted and not any(f.slab for f in factors) and self._factors.dtype == self._factors.out.dtype
         )
 
-    def _cut_dims(self, way: Way, cuts: Sequence[tuple[int, int]], budget: int, room: int) -> Way:
-        """The way with these dimensions cut in turn, down to at least an extent each."""
+    def _cut_dims(
+        self, way: Way, cuts: Sequence[tuple[int, int]], budget: int, room: int, most: float = math.inf
+    ) -> Way:
+        """The way with these dimensions cut in turn, down to at least an extent each, into at most so many blocks."""
 
         def with_parts(dim: int, parts: int, least: int) -> Way:
             return replace(way, block={**way.block, dim: max(least, -(-self._extents[dim] // parts))})
@@ -222,12 +228,18 @@ class Ways:
                 continue
             parts = -(-self._extents[dim] // way.block[dim])
             while self.need(way) > budget and way.block[dim] > least:
-                parts *= 2
-                way = with_parts(dim, parts, least)
+                finer = with_parts(dim, 2 * parts, least)
+                if self._blocks(finer) > most:
+                    break
+                parts, way = 2 * parts, finer
             while parts > 1 and self.need(with_parts(dim, parts - 1, least)) <= min(budget, room):
                 parts -= 1
                 way = with_parts(dim, parts, least)
         return way
+
+    def _blocks(self, way: Way) -> int:
+        """How many blocks a contraction is cut into."""
+        return math.prod(-(-extent // way.block[d]) for d, extent in enumerate(self._extents))
 
     def cost(self, way: Way) -> float:
         """Nanoseconds that the contraction takes, roughly."""
