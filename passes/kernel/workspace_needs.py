@@ -36,6 +36,7 @@ class WorkspaceNeeds:
         self.alignment = DEFAULT_ALIGNMENT if target is None else target.alignment
         self.scarce = False
         self._granted: dict[SymbolicKernel, int] = {}
+        self._at_most: dict[SymbolicKernel, int] = {}
         self._target = target
         self._known: dict[Key, ScratchNeed] = {}
         self._of: dict[SymbolicKernel, ScratchNeed] = {}
@@ -75,9 +76,11 @@ class WorkspaceNeeds:
             return found.minimum
         if not isinstance(kernel, LaunchOp):
             return self.least(kernel)
-        inside = BlockSteps(kernel.body, self.alignment)
-        structured = [op for op in kernel.body.walk() if isinstance(op, StructuredOp)]
-        return inside.peak() + max(map(_scratch_at_most, structured), default=0)
+        if kernel not in self._at_most:
+            inside = BlockSteps(kernel.body, self.alignment)
+            structured = [op for op in kernel.body.walk() if isinstance(op, StructuredOp)]
+            self._at_most[kernel] = inside.peak() + max(map(_scratch_at_most, structured), default=0)
+        return self._at_most[kernel]
 
     def nanoseconds(self, kernel: SymbolicKernel) -> float:
         """How long a call takes in the least workspace, roughly; 0 if nothing is known of that."""
