@@ -40,7 +40,10 @@ def test_tables_fit_80_columns(mlopt: Command) -> None:
 
 
 def test_the_peak_names_buffers_and_nodes(mlopt: Command) -> None:
-    """Without optimisation every operator writes its own buffer; two live at once, of 5 x 24 floats (480, so 512)."""
+    """Without optimisation every operator writes its own buffer, of 5 x 24 floats (480, so 512); three live at once.
+
+    The first sum with a bias has room below that peak to write the bias out, and so the peak is there already.
+    """
     done = mlopt("memory", "m.onnx", "--dim", f"batch={BATCH}", "--no-optimize")
     assert done.code == 0
     live = done.out[done.out.index("live at the peak") :]
@@ -49,7 +52,7 @@ def test_the_peak_names_buffers_and_nodes(mlopt: Command) -> None:
     total = sum(int(line.split()[1].replace(",", "")) for line in live.splitlines() if "f32" in line)
     total += sum(int(line.split()[1].replace(",", "")) for line in live.splitlines() if "workspace" in line)
     assert f"{total:,}" == figures(done.out)["lower bound: most live at once"]
-    assert re.search(rf"{total:,} bytes at moment \d+, while fc2/Add runs", live)
+    assert re.search(rf"{total:,} bytes at moment \d+, while fc1/Add runs", live)
 
 
 def test_csv_is_a_plan_that_the_planner_reads(mlopt: Command) -> None:
