@@ -21,11 +21,12 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from mlopt.diagnostics import InputError
+from mlopt.diagnostics import InputError, VerifyFailure
 from mlopt.ir.donations import check_donations
 from mlopt.ir.extents import EXTENT, Extent
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.memory_spaces import ARENA_SPACE, space_of
 
 MAX_ELEMENTS = 2**36
 """What a tensor may have: 256 GiB of f32. Plans are made tile by tile, so a larger one could not be planned for."""
@@ -50,7 +51,8 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     - Every function is one block.
     - All arguments are tensors, or all of them buffers (memref), whole and in row-major order.
     - Names of inputs, and of outputs, are distinct strings.
-    - There is at most one arena, of bytes; what lies in memory is an argument and no result.
+    - There is at most one arena in each memory space, of bytes; if there is any, then one in space 0.
+    - What lies in memory is an argument and no result.
     - `mlopt.dtype` gives a whole number its sign, a byte also a width of 4 or 2 bits, and nothing else.
     - `mlopt.extent` is on a single i64, and names an output and an axis of it, no two the same output.
     - What is donated can be (`mlopt.ir.donations.check_donations`).
@@ -71,12 +73,7 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
         for type_, attributes in zip(main.function_type.inputs, arguments, strict=True)
         if "mlopt.arena" in attributes
     ]
-    if len(arenas) > 1:
-        raise InputError(f"expected one arena, found {len(arenas)}", place=place_of_op(main))
-    if any(_bits(type_) != 8 for type_ in arenas):
-        raise InputError(
-            f"expected an arena of bytes (memref<Nxi8>), found {arenas[0]}", place=place_of_op(main)
-        )
+    _check_arenas(main, arenas)
     if any(isinstance(type_, MemRefType) for type_ in main.function_type.outputs):
         raise InputError(
             "expected outputs in memory as arguments of @main, found a memref as its result",
@@ -85,6 +82,27 @@ def check_interface(module: ModuleOp, main: FuncOp) -> None:
     _check_extents(main, arguments, results)
     check_donations(main, arguments, results)
     _check_sizes(module, main)
+
+
+def _check_arenas(main: FuncOp, arenas: Sequence[Attribute]) -> None:
+    wrong = next((type_ for type_ in arenas if _bits(type_) != 8), None)
+    if wrong is not None:
+        raise InputError(f"expected an arena of bytes (memref<Nxi8>), found {wrong}", place=place_of_op(main))
+    try:
+        spaces = [space_of(type_) for type_ in arenas]
+    except VerifyFailure as error:
+        raise InputError(error.message, place=place_of_op(main)) from None
+    twice = next((space for space in spaces if spaces.count(space) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"expected one arena in memory space {twice}, found {spaces.count(twice)}",
+            place=place_of_op(main),
+        )
+    if spaces and ARENA_SPACE not in spaces:
+        raise InputError(
+            f"expected an arena in memory space {ARENA_SPACE}, where kernels work, found one in {spaces[0]}",
+            place=place_of_op(main),
+        )
 
 
 def _attributes(given: ArrayAttr[DictionaryAttr] | None, count: int) -> list[dict[str, Attribute]]:

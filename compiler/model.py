@@ -25,6 +25,7 @@ from mlopt.interpreter.memref import (
 )
 from mlopt.ir.donations import Donation
 from mlopt.ir.dtypes import typed_array
+from mlopt.ir.memory_spaces import SPILL_SPACE
 from mlopt.options import CompileOptions
 from mlopt.passes.memref.summary import MemorySummary, memory_summary
 from mlopt.passes.pipelines import Level
@@ -86,6 +87,11 @@ class Model:
         return self._current.executable.arena_bytes
 
     @property
+    def spill_bytes(self) -> int:
+        """The bytes that it takes of a second memory beside, if a spill budget allows it to; 0 for none."""
+        return self._current.executable.spill_bytes
+
+    @property
     def compilation(self) -> Compilation:
         """How the version used last was compiled."""
         return self._current.compilation
@@ -101,6 +107,7 @@ class Model:
         out: Mapping[str, np.ndarray] | None = None,
         *,
         arena: Buffer | np.ndarray | None = None,
+        spill: Buffer | np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """Run the model; return its outputs by name.
 
@@ -110,14 +117,15 @@ class Model:
 
         `arena` is memory of the caller's to work in, instead of the model's own: a writable, contiguous buffer of at
         least `arena_bytes` at an address that is a multiple of 64, or `InputError`. What is in it is lost, and may be
-        overwritten between runs. A model is loaded anew for each other arena, and holds on to the last one.
+        overwritten between runs. A model is loaded anew for each other arena, and holds on to the last one. `spill` is
+        likewise memory of `spill_bytes` to spill tensors to.
         """
         require_mapping(inputs, "inputs")
         if not self._lock.acquire(blocking=False):
             raise RunError("this model is already running; a model serves one run at a time")
         try:
             version = self._version_for(inputs)
-            version.work_in(arena)
+            version.work_in(arena, spill)
             start = time.perf_counter()
             outputs = version.executable.run(inputs, out)
             version.run_seconds = time.perf_counter() - start
@@ -193,20 +201,20 @@ class _Version:
         loaded = load_executable(self.compilation)
         self.executable, self.load_seconds = loaded.executable, loaded.seconds
         self.run_seconds: float | None = None
-        self._arena: tuple[int, int] | None = None
+        self._lent: tuple[tuple[int, int] | None, ...] = (None, None)
         values = {name: value.tobytes() for name, value in self.executable.required_values.items()}
         self.key: _Key = (
             tuple(sorted((spec.name, spec.shape) for spec in self.executable.inputs)),
             tuple(sorted(values.items())),
         )
 
-    def work_in(self, arena: Buffer | np.ndarray | None) -> None:
-        """Load it again if it is to work in another arena than it does; None for an own one."""
-        address = lent_address(arena)
-        if address != self._arena:
-            loaded = load_executable(self.compilation, arena)
+    def work_in(self, arena: Buffer | np.ndarray | None, spill: Buffer | np.ndarray | None) -> None:
+        """Load it again if it is to work in other arenas than it does; None for an own one."""
+        lent = lent_address(arena), lent_address(spill, SPILL_SPACE)
+        if lent != self._lent:
+            loaded = load_executable(self.compilation, arena, spill)
             self.executable, self.load_seconds = loaded.executable, loaded.seconds
-            self._arena = address
+            self._lent = lent
 
     def is_for(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Whether inputs of these shapes, and values where they decide, are what was compiled."""

@@ -33,15 +33,23 @@ class RunResult(NamedTuple):
     seconds: float
 
 
-def load_executable(compilation: Compilation, arena: Buffer | np.ndarray | None = None) -> Loaded:
-    """Load a compiled module into the numpy engine, to run in the caller's `arena` or in an own one.
+def load_executable(
+    compilation: Compilation,
+    arena: Buffer | np.ndarray | None = None,
+    spill: Buffer | np.ndarray | None = None,
+) -> Loaded:
+    """Load a compiled module into the numpy engine, to run in the caller's `arena` and `spill`, or in own ones.
 
     `InputError` if it names a weight that is not there, and for an arena that does not do (see `Executable`).
     """
     start = time.perf_counter()
     require_weights(compilation)
     executable = Executable(
-        compilation.module, compilation.ctx.weights, poison=compilation.options.poison, arena=arena
+        compilation.module,
+        compilation.ctx.weights,
+        poison=compilation.options.poison,
+        arena=arena,
+        spill=spill,
     )
     return Loaded(executable, time.perf_counter() - start)
 

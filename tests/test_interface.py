@@ -78,11 +78,23 @@ def test_an_input_and_an_output_may_share_a_name() -> None:
         (copy(x="mlopt.input = 1 : i32"), "expected a string as the name of an input"),
         (
             copy(extra="%a: memref<8xi8> {mlopt.arena}, %b: memref<8xi8> {mlopt.arena}, "),
-            "expected one arena, found 2",
+            "expected one arena in memory space 0, found 2",
         ),
         (
             copy(extra="%a: memref<8xf32> {mlopt.arena}, "),
             "expected an arena of bytes (memref<Nxi8>), found memref<8xf32>",
+        ),
+        (
+            copy(extra="%a: memref<8xi8> {mlopt.arena}, %b: memref<8xf32, 1> {mlopt.arena}, "),
+            "expected an arena of bytes (memref<Nxi8>), found memref<8xf32, 1 : i64>",
+        ),
+        (
+            copy(extra="%a: memref<8xi8, 1> {mlopt.arena}, "),
+            "expected an arena in memory space 0, where kernels work, found one in 1",
+        ),
+        (
+            copy(extra='%a: memref<8xi8, "far"> {mlopt.arena}, '),
+            'expected a whole number as the memory space of a buffer, found "far"',
         ),
         (MEMREF_RESULT, "found a memref as its result"),
         (

@@ -24,6 +24,7 @@ from mlopt.diagnostics import InputError
 from mlopt.dialects.kernel import (
     CallOp,
     ConstantOp,
+    CopyOp,
     FillOp,
     LaunchOp,
     ReshapeOp,
@@ -153,6 +154,8 @@ class _Evaluator(BlockEvaluator):
                 return self.evaluate_block(op.body, inside, owned=True)
             case FillOp():
                 return [np.full_like(values[op.init], values[op.value])]
+            case CopyOp():
+                return [values[op.source].copy()]
             case ReshapeOp():
                 return [values[op.source].reshape(tensor_type(op.result).get_shape())]
             case ConstantOp():

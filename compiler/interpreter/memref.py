@@ -26,6 +26,7 @@ from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype, typed_array
 from mlopt.ir.extents import EXTENT, Extent, cut_outputs
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.memory_spaces import ARENA_SPACE, SPILL_SPACE, arena_name, space_of
 from mlopt.weights import WeightStore, sub_byte
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class Executable:
 
     `arena` is the caller's memory to use instead of an own one: any writable, contiguous buffer of at least
     `arena_bytes` at an address that is a multiple of 64. `InputError` if it is not. What is in it does not matter, and
-    is lost by a run; the session holds on to it, and reads nothing in it that an earlier run left.
+    is lost by a run; the session holds on to it, and reads nothing in it that an earlier run left. `spill` is likewise
+    memory of `spill_bytes`, for the arena of memory space 1.
     """
 
     def __init__(
@@ -65,9 +67,13 @@ class Executable:
         *,
         poison: bool = False,
         arena: Buffer | np.ndarray | None = None,
+        spill: Buffer | np.ndarray | None = None,
     ):
         require_known_integers(module)
-        self._lent = None if arena is None else _lent_bytes(arena)
+        lent = {ARENA_SPACE: arena, SPILL_SPACE: spill}
+        self._lent = {
+            space: _lent_bytes(buffer, space) for space, buffer in lent.items() if buffer is not None
+        }
         self._memory = Memory()
         self._program = Program(module, self._memory)
         self._main = self._program.function("main")
@@ -78,7 +84,7 @@ class Executable:
         self._buffers: list[SharedBuffer] = []
         self.copied_bytes = 0
         self._extents: list[tuple[Extent, Slot, np.ndarray]] = []
-        self._arena = Region("the arena", 0, np.empty(0, np.uint8))
+        self._arenas: dict[int, Region] = {}
         block = only_block(self._main)
         arguments = [self._bind(position) for position in range(len(block.args))]
         given = self._main.arg_attrs or ()
@@ -107,7 +113,12 @@ class Executable:
     @property
     def arena_bytes(self) -> int:
         """Size of the arena."""
-        return self._arena.nbytes
+        return self._arenas[ARENA_SPACE].nbytes if ARENA_SPACE in self._arenas else 0
+
+    @property
+    def spill_bytes(self) -> int:
+        """Size of the arena of memory space 1, to which tensors are spilled; 0 for none."""
+        return self._arenas[SPILL_SPACE].nbytes if SPILL_SPACE in self._arenas else 0
 
     @property
     def scalar_loops(self) -> int:
@@ -187,8 +198,9 @@ class Executable:
     def _run_plan(self) -> None:
         for _, slot, number in self._extents:
             slot.data = number.reshape(1).view(np.uint8)
-        if self._poison and self._arena.data is not None:
-            self._arena.data.fill(POISON)
+        for region in self._arenas.values() if self._poison else ():
+            if region.data is not None:
+                region.data.fill(POISON)
         self._memory.run_views.make()
         self._context.run(run_plan, self._plan)
 
@@ -230,9 +242,11 @@ class Executable:
             return attribute.data if isinstance(attribute, StringAttr) else None
 
         if argument_attribute(main, position, "mlopt.arena") is not None:
-            data = _allocated(main, nbytes) if self._lent is None else _first_bytes(self._lent, nbytes)
-            self._arena = Region("the arena", nbytes, data)
-            return whole(View(self._arena, 0, shape, strides, dtype))
+            space = space_of(type_)
+            lent = self._lent.get(space)
+            data = _allocated(main, nbytes, space) if lent is None else _first_bytes(lent, nbytes, space)
+            self._arenas[space] = Region(arena_name(space), nbytes, data)
+            return whole(View(self._arenas[space], 0, shape, strides, dtype))
         if (name := text("mlopt.weight")) is not None:
             return whole(View(self._weight(name, type_), 0, shape, strides, dtype))
         given, made = text("mlopt.input"), text("mlopt.output")
@@ -312,15 +326,18 @@ class Executable:
         return spec.name in self._required or sub_byte.is_integer(spec.dtype)
 
     def _check_apart(self, sources: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-        """No input or output may lie in an arena that the caller lends."""
-        if self._lent is None:
-            return
+        """No input or output may lie in an arena that the caller lends, nor one arena in the other."""
+        lent = {space: region.data for space, region in self._arenas.items() if space in self._lent}
         for what, specs, arrays in (("input", self.inputs, sources), ("output", self.outputs, results)):
-            for spec, array in zip(specs, arrays, strict=True):
-                if np.may_share_memory(array, self._arena.data):
-                    raise InputError(
-                        f'{what} "{spec.name}" overlaps the arena, which is written while the model runs'
-                    )
+            for spec, array in zip(specs, arrays, strict=True) if lent else ():
+                for space, data in lent.items():
+                    if np.may_share_memory(array, data):
+                        raise InputError(
+                            f'{what} "{spec.name}" overlaps {arena_name(space)}, '
+                            "which is written while the model runs"
+                        )
+        if len(lent) > 1 and np.may_share_memory(*lent.values()):
+            raise InputError(f"{arena_name(SPILL_SPACE)} overlaps {arena_name(ARENA_SPACE)}")
 
     def _check_value(self, array: np.ndarray, spec: TensorSpec) -> None:
         required = self._required.get(spec.name)
@@ -380,43 +397,45 @@ def same_bits(array: np.ndarray, required: np.ndarray) -> bool:
     return native.shape == required.shape and native.tobytes() == required.tobytes()
 
 
-def _allocated(main: FuncOp, nbytes: int) -> np.ndarray:
+def _allocated(main: FuncOp, nbytes: int, space: int) -> np.ndarray:
     try:
         return aligned_bytes(nbytes)
     except MemoryError:
-        raise RunError(f"out of memory: the arena takes {nbytes} bytes", place=place_of_op(main)) from None
+        message = f"out of memory: {arena_name(space)} takes {nbytes} bytes"
+        raise RunError(message, place=place_of_op(main)) from None
 
 
-def lent_address(arena: Buffer | np.ndarray | None) -> tuple[int, int] | None:
+def lent_address(arena: Buffer | np.ndarray | None, space: int = ARENA_SPACE) -> tuple[int, int] | None:
     """Where the caller's arena begins and how many bytes it has, to tell two apart; None for none."""
     if arena is None:
         return None
-    data = _lent_bytes(arena)
+    data = _lent_bytes(arena, space)
     return data.ctypes.data, data.nbytes
 
 
-def _lent_bytes(arena: Buffer | np.ndarray) -> np.ndarray:
+def _lent_bytes(arena: Buffer | np.ndarray, space: int) -> np.ndarray:
     """The caller's memory as bytes; `InputError` if it can't be written as such."""
     try:
         view = memoryview(cast("Buffer", arena))
     except (TypeError, ValueError, BufferError):
         raise InputError(
-            f"expected a writable buffer of bytes as the arena, found {type(arena).__name__}"
+            f"expected a writable buffer of bytes as {arena_name(space)}, found {type(arena).__name__}"
         ) from None
     if view.readonly or not view.c_contiguous:
         found = "one that is read-only" if view.readonly else "one with gaps between its elements"
-        raise InputError(f"expected a writable, contiguous buffer as the arena, found {found}")
+        raise InputError(f"expected a writable, contiguous buffer as {arena_name(space)}, found {found}")
     return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 
-def _first_bytes(data: np.ndarray, nbytes: int) -> np.ndarray:
+def _first_bytes(data: np.ndarray, nbytes: int, space: int) -> np.ndarray:
     """The part of the caller's memory that is used; `InputError` if it is too small or misaligned."""
     if data.nbytes < nbytes:
-        raise InputError(f"the arena has {data.nbytes} bytes, expected at least {nbytes}")
+        raise InputError(f"{arena_name(space)} has {data.nbytes} bytes, expected at least {nbytes}")
     beyond = data.ctypes.data % ALIGNMENT
     if nbytes and beyond:
         raise InputError(
-            f"the arena begins {beyond} bytes after a multiple of {ALIGNMENT}, expected an address that is one"
+            f"{arena_name(space)} begins {beyond} bytes after a multiple of {ALIGNMENT}, "
+            "expected an address that is one"
         )
     return data[:nbytes]
 
@@ -470,15 +489,13 @@ class _Poisoner:
             if isinstance(held, Descriptor) and held.view.size:
                 extents[value] = held.view.span()
         self._builder = builder
-        self._arena = next(
-            (a for p, a in enumerate(main.body.block.args) if argument_attribute(main, p, "mlopt.arena")),
-            None,
-        )
-        self._view = frame.memref(self._arena) if self._arena is not None else None
-        self._dead = {} if self._arena is None else dead_after(main.body.block, self._arena, extents)
+        arenas = [a for p, a in enumerate(main.body.block.args) if argument_attribute(main, p, "mlopt.arena")]
+        self._dead = [
+            (frame.memref(arena).region, dead_after(main.body.block, arena, extents)) for arena in arenas
+        ]
 
     def __call__(self, op: Operation) -> None:
-        for begin, end in self._dead.get(op, ()):
-            assert self._view is not None
-            target = View(self._view.region, begin, (end - begin,), (1,), np.dtype(np.uint8))
-            self._builder.call(np.copyto, target, np.uint8(POISON))
+        for region, dead in self._dead:
+            for begin, end in dead.get(op, ()):
+                target = View(region, begin, (end - begin,), (1,), np.dtype(np.uint8))
+                self._builder.call(np.copyto, target, np.uint8(POISON))

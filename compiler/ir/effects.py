@@ -360,6 +360,7 @@ TABLE: dict[str, Row] = {
     **_rows("kernel", "map reduce contract launch call", _DESTINATION),
     **_rows("kernel", "fill", _OVERWRITE),
     **_rows("kernel", "reshape", _VIEW),
+    **_rows("kernel", "copy", Row(allocates=True)),
     **_rows("kernel", "constant index yield", _PURE),
 }
 """Operation name → its facts. Graph operations are not here: they are pure functions of tensors by their base class."""

@@ -77,7 +77,7 @@ for (const title of svg.querySelectorAll("rect.buffer > title")) {
 
 
 def memory_page(plans: Sequence[tuple[str, MemoryPlan]]) -> str:
-    """The text of an HTML file with one plan, or with two side by side, each with its title."""
+    """The text of an HTML file with one plan, or with several side by side, each with its title."""
     picture = memory_picture(plans, zoomable=True)
     tables = "\n".join(_peak_table(title, plan) for title, plan in plans)
     heading = escape(one_line(" and ".join(title for title, _ in plans)))

@@ -70,7 +70,7 @@ _KINDS = (
 
 
 def memory_picture(plans: Sequence[tuple[str, MemoryPlan]], *, zoomable: bool = False) -> str:
-    """The text of an SVG file with one plan, or with two side by side, each under its title.
+    """The text of an SVG file with one plan, or with several side by side, each under its title.
 
     `zoomable`: names that do not fit at this size are there too, hidden and as small as they have to be (class `fine`,
     attribute `data-size`), for a page that can enlarge the picture.

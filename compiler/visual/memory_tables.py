@@ -28,6 +28,14 @@ _TOTALS = (
 )
 """What the `memory` section of the report is called here, in groups."""
 
+_SPILLED = (
+    ("memory space 1: most live at once", "spill_max_live_bytes"),
+    ("memory space 1: arena", "spill_bytes"),
+    ("memory space 1: status", "spill_status"),
+    ("copied there and back in a run", "spill_moved_bytes"),
+)
+"""What it says of the memory that tensors are spilled to, if they are."""
+
 
 def totals_table(memory: Mapping[str, Any], plan: MemoryPlan) -> Table:
     """The figures of the report's `memory` section, and how the arena compares with its lower bound.
@@ -42,6 +50,11 @@ def totals_table(memory: Mapping[str, Any], plan: MemoryPlan) -> Table:
         table.add_section()
     for title, text in _figures(plan, str(memory["status"])):
         table.add_row(title, text, style="bold" if title == "arena" else None)
+    if memory.get("spill_bytes"):
+        table.add_section()
+        for title, key in _SPILLED:
+            figure = memory[key]
+            table.add_row(title, figure if isinstance(figure, str) else f"{figure:,}")
     return table
 
 

@@ -16,9 +16,11 @@ from xdsl.ir import SSAValue
 from mlopt.compilation import main_function
 from mlopt.diagnostics import InputError, Place, VerifyFailure
 from mlopt.ir.locations import node_names, place_of_op
+from mlopt.ir.memory_spaces import ARENA_SPACE, SPILL_SPACE
 from mlopt.memory import Buffer, check_plan, max_live
 from mlopt.memory.csv_format import BufferTable, read_buffers
-from mlopt.passes.memref.verify_plan import base_argument, byte_size, placed_buffers
+from mlopt.passes.memref.summary import arenas_of
+from mlopt.passes.memref.verify_plan import byte_size, placed_buffers
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,20 @@ def memory_plan(module: ModuleOp, alignment: int = 64) -> MemoryPlan:
     `alignment` is what the plan rounds sizes to, in bytes. Raises `VerifyFailure` if `@main` has no arena.
     """
     main = main_function(module)
-    arena = base_argument(main)
-    if arena is None:
+    arenas = arenas_of(main)
+    if ARENA_SPACE not in arenas:
         raise VerifyFailure("the module has no '@main' with an arena", place=place_of_op(module))
+    return _plan_of(main, arenas[ARENA_SPACE], alignment)
+
+
+def spill_plan(module: ModuleOp, alignment: int = 64) -> MemoryPlan | None:
+    """The plan of memory space 1, to which tensors are spilled; None if there is none."""
+    main = main_function(module)
+    arena = arenas_of(main).get(SPILL_SPACE)
+    return None if arena is None else _plan_of(main, arena, alignment)
+
+
+def _plan_of(main: FuncOp, arena: SSAValue, alignment: int) -> MemoryPlan:
     names = _printed_names(main)
     buffers: list[PlannedBuffer] = []
     for position, placed in enumerate(placed_buffers(main, arena)):

@@ -3,7 +3,16 @@
 from xdsl.ir import Dialect
 
 from mlopt.dialects.kernel.access import Access, LinearExpr
-from mlopt.dialects.kernel.ops import CallOp, ConstantOp, FillOp, IndexOp, LaunchOp, ReshapeOp, SymbolicKernel
+from mlopt.dialects.kernel.ops import (
+    CallOp,
+    ConstantOp,
+    CopyOp,
+    FillOp,
+    IndexOp,
+    LaunchOp,
+    ReshapeOp,
+    SymbolicKernel,
+)
 from mlopt.dialects.kernel.structured import ContractOp, MapOp, ReduceOp, StructuredOp, tensor_type
 from mlopt.dialects.kernel.syntax import NO_PAD
 from mlopt.dialects.kernel.terminators import YieldOp
@@ -17,6 +26,7 @@ Kernel = Dialect(
         CallOp,
         ConstantOp,
         ContractOp,
+        CopyOp,
         FillOp,
         IndexOp,
         LaunchOp,
@@ -33,6 +43,7 @@ __all__ = [
     "CallOp",
     "ConstantOp",
     "ContractOp",
+    "CopyOp",
     "DestinationStyle",
     "FillOp",
     "IndexOp",

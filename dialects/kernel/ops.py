@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, ClassVar, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
+    I64,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IndexType,
@@ -33,7 +34,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike, IsolatedFromAbove, Pure
+from xdsl.traits import ConstantLike, IsolatedFromAbove, MemoryAllocEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlopt.dialects.kernel.structured import StructuredOp, tensor_type
@@ -131,6 +132,66 @@ class ReshapeOp(IRDLOperation):
                 f"a reshape keeps the number of elements, found {prod(source.get_shape())} "
                 f"and {prod(result.get_shape())}"
             )
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation):
+    """The same tensor in new memory, of a memory space: 0 is the arena, 1 a second memory (`mlopt.ir.memory_spaces`).
+
+    Kernels work in space 0: what lies elsewhere is used by copies alone.
+
+    `%s = kernel.copy %x to 1 : tensor<4x6xf32>`
+    """
+
+    name = "kernel.copy"
+    source = operand_def(base(TensorType))
+    space = prop_def(IntegerAttr[I64])
+    result = result_def(base(TensorType))
+    traits = traits_def(MemoryAllocEffect())
+
+    def __init__(self, source: SSAValue, space: int):
+        super().__init__(
+            operands=[source], result_types=[source.type], properties={"space": IntegerAttr(space, i64)}
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        source = parser.parse_unresolved_operand()
+        parser.parse_characters("to")
+        space = parser.parse_integer(allow_boolean=False)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        (operand,) = parser.resolve_operands([source], [parser.parse_type()], parser.pos)
+        op = cls(operand, space)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        printer.print_string(f" to {self.memory_space}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @property
+    def memory_space(self) -> int:
+        """The memory space that the result lies in."""
+        return self.space.value.data
+
+    def verify_(self) -> None:
+        if self.memory_space < 0:
+            raise VerifyException(f"a memory space can't be negative, found {self.memory_space}")
+        if self.source.type != self.result.type:
+            raise VerifyException(
+                f"a copy has the type of what it copies, found {self.source.type} and {self.result.type}"
+            )
+        for use in self.result.uses if self.memory_space else ():
+            if not isinstance(use.operation, CopyOp):
+                raise VerifyException(
+                    f"what lies in memory space {self.memory_space} is used by copies alone, "
+                    f"found '{use.operation.name}'"
+                )
 
 
 class SymbolicKernel(IRDLOperation):

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlopt.dialects import kernel
 from mlopt.ir.effects import destinations
+from mlopt.ir.memory_spaces import ARENA_SPACE
 from mlopt.ir.names import copy_name
 from mlopt.passes.convert_kernel_to_memref.emitter import Emitter, static_and_dynamic
 from mlopt.passes.convert_kernel_to_memref.operands import (
@@ -76,6 +77,9 @@ class Bufferizer:
             case kernel.ConstantOp():
                 self.values[op.result] = self.state.constant(self.emitter, op)
                 copy_name(op.result, self.values[op.result])
+            case kernel.CopyOp():
+                self.values[op.result] = self._buffer(op.result, op.memory_space)
+                self.emitter.copy(self.values[op.source], self.values[op.result])
             case kernel.ReshapeOp():
                 self._emit_reshape(op)
             case tensor.ExtractSliceOp():
@@ -107,13 +111,13 @@ class Bufferizer:
             self.values[old] = result
             result.name_hint = old.name_hint
 
-    def _buffer(self, value: SSAValue) -> SSAValue:
+    def _buffer(self, value: SSAValue, space: int = ARENA_SPACE) -> SSAValue:
         """The buffer of the storage of `value`, allocated now if it is not there yet, in the shape of `value`."""
         storage = self.placement.storage(value)
         if storage not in self._buffers:
             # A destination is named after what is computed into it, not after its own `tensor.empty`.
             named_after = None if isinstance(value.owner, tensor.EmptyOp) else value
-            self._buffers[storage] = self.emitter.alloc(value.type, named_after)
+            self._buffers[storage] = self.emitter.alloc(value.type, named_after, space)
         return self.emitter.reshape(self._buffers[storage], kernel.tensor_type(value).get_shape())
 
     def _destination(self, op: DestinationOp | Loop, position: int, result: SSAValue) -> SSAValue:

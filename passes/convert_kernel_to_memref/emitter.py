@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from mlopt.ir.memory_spaces import ARENA_SPACE, space_attr
 from mlopt.ir.names import copy_name
 from mlopt.ir.upstream_rules import kept_axes
 
@@ -27,10 +28,10 @@ AnyMemRef = MemRefType[Attribute]
 _Op = TypeVar("_Op", bound=Operation)
 
 
-def memref_of(type: Attribute) -> AnyMemRef:
-    """The type of the whole, contiguous, row-major buffer that holds a tensor of `type`."""
+def memref_of(type: Attribute, space: int = ARENA_SPACE) -> AnyMemRef:
+    """The type of the whole, contiguous, row-major buffer that holds a tensor of `type` in a memory space."""
     tensor = cast(TensorType[Attribute], type)
-    return MemRefType(tensor.element_type, tensor.shape)
+    return MemRefType(tensor.element_type, tensor.shape, memory_space=space_attr(space))
 
 
 def type_of(buffer: SSAValue) -> AnyMemRef:
@@ -83,9 +84,11 @@ class Emitter:
             self._constants[value] = op.result
         return self._constants[value]
 
-    def alloc(self, type: Attribute, named_after: SSAValue | None = None) -> SSAValue:
+    def alloc(
+        self, type: Attribute, named_after: SSAValue | None = None, space: int = ARENA_SPACE
+    ) -> SSAValue:
         """A new buffer for a tensor of `type`."""
-        buffer = self.add(memref.AllocOp([], [], memref_of(type))).memref
+        buffer = self.add(memref.AllocOp([], [], memref_of(type, space))).memref
         if named_after is not None:
             copy_name(named_after, buffer)
         return buffer

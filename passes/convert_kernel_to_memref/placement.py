@@ -132,6 +132,8 @@ class Placement:
                 self._undefined.add(op.tensor)
             case kernel.ConstantOp():
                 self._place(op.result, Storage(writable=False))
+            case kernel.CopyOp():
+                self._place(op.result, self._local_storage(op))
             case kernel.ReshapeOp() | tensor.ExtractSliceOp():
                 self._visit_view(op)
             case tensor.InsertSliceOp() if self._stays_put(op):

@@ -1,4 +1,4 @@
-"""The pass `assign-buffers`: every buffer of `@main` gets its place in one arena."""
+"""The pass `assign-buffers`: every buffer of `@main` gets its place in one arena, of its memory space."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mlopt.diagnostics import Diagnostic, PassFailure, Severity
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import nodes_text, place_of_op
+from mlopt.ir.memory_spaces import ARENA_NAMES, ARENA_SPACE, SPILL_SPACE, arena_name, space_attr
 from mlopt.memory import GAP, Buffer, Plan, plan
 from mlopt.passes.memref.allocations import no_allocation_but_in
 from mlopt.passes.memref.liveness import WORKSPACE, Liveness
@@ -30,14 +31,16 @@ _NODES_FOR_BUDGET = 100
 class AssignBuffersPass(Pass):
     """Place the buffers of `@main`, workspaces included, in the arena, its new first argument.
 
-    Buffers that never live at the same time may share bytes. Each `memref.alloc` becomes a `memref.view` of the arena
-    at a constant offset; types, strides and the order of ops stay as they are. What came out is verified from the IR
-    alone, by code that shares nothing with the planner.
+    What is allocated in another memory space lies in an arena of that space, the argument after that. Buffers that
+    never live at the same time may share bytes. Each `memref.alloc` becomes a `memref.view` of its arena at a constant
+    offset; types, strides and the order of ops stay as they are. What came out is verified from the IR alone, by code
+    that shares nothing with the planner.
 
     Options: `strategy`: `aggressive` (any reuse, the best of several greedy plans), `conservative` (only buffers of
     exactly the same size share), `none` (every buffer has its own space); `alignment` of every offset in bytes;
     `nodes`: how far to search for a smaller plan where the `aggressive` one is above its lower bound (0: not at all);
-    `budget`: the bytes that the arena may have: searched for harder, and an error where it is not reached.
+    `budget`: the bytes that the arena may have: searched for harder, and an error where it is not reached; `spill`:
+    likewise those of the arena of memory space 1, to which `fit-memory` spills.
     """
 
     name = "assign-buffers"
@@ -49,6 +52,7 @@ class AssignBuffersPass(Pass):
     alignment: int = 64
     nodes: int = 1000
     budget: int | None = None
+    spill: int | None = None
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         assert isinstance(op, ModuleOp)
@@ -64,36 +68,55 @@ class AssignBuffersPass(Pass):
         return changed
 
     def _assign(self, ctx: CompilerContext, main: func.FuncOp) -> None:
-        buffers = Liveness(main).buffers(self.alignment)
-        result = self._plan([buffer for _, buffer in buffers])
-        if self.budget is not None and result.height > self.budget:
-            self._refuse(self.budget, result, buffers)
-        arena = insert_argument(main, 0, MemRefType(i8, [result.height]), "arena", {ARENA: UnitAttr()})
+        liveness = Liveness(main)
+        spaces = list(dict.fromkeys([ARENA_SPACE, *liveness.spaces]))
+        allocations = {space: liveness.buffers(self.alignment, space) for space in spaces}
+        for position, (space, buffers) in enumerate(allocations.items()):
+            self._assign_space(ctx, main, position, space, buffers)
+
+    def _assign_space(
+        self,
+        ctx: CompilerContext,
+        main: func.FuncOp,
+        position: int,
+        space: int,
+        buffers: Sequence[tuple[memref.AllocOp, Buffer]],
+    ) -> None:
+        budget = {ARENA_SPACE: self.budget, SPILL_SPACE: self.spill}.get(space)
+        result = self._plan([buffer for _, buffer in buffers], budget)
+        if budget is not None and result.height > budget:
+            self._refuse(space, budget, result, buffers)
+        type_ = MemRefType(i8, [result.height], memory_space=space_attr(space))
+        name = ARENA_NAMES.get(space, f"space{space}")
+        arena = insert_argument(main, position, type_, name, {ARENA: UnitAttr()})
         place_in(main, arena, [(alloc, result.offsets[buffer.id]) for alloc, buffer in buffers])
         together = sum(buffer.footprint for _, buffer in buffers)
         ctx.remark(
             self.name,
             "analysis",
-            f"the arena of {result.height} bytes holds {len(buffers)} buffer{'s' * (len(buffers) != 1)} of "
+            f"{arena_name(space)} of {result.height} bytes holds {len(buffers)} buffer{'s' * (len(buffers) != 1)} of "
             f"together {together}, {result.lower_bound} live at once: {result.status}",
             main,
         )
-        ctx.count(self.name, "buffers", len(buffers))
-        ctx.count(self.name, "arena-bytes", result.height)
-        ctx.count(self.name, "max-live-bytes", result.lower_bound)
+        of_space = "" if space == ARENA_SPACE else f"-in-space-{space}"
+        ctx.count(self.name, f"buffers{of_space}", len(buffers))
+        ctx.count(self.name, f"arena-bytes{of_space}", result.height)
+        ctx.count(self.name, f"max-live-bytes{of_space}", result.lower_bound)
 
-    def _plan(self, buffers: Sequence[Buffer]) -> Plan:
+    def _plan(self, buffers: Sequence[Buffer], budget: int | None) -> Plan:
         result = plan(buffers, self.strategy)
         if self.strategy == "aggressive" and result.status == GAP and self.nodes > 0:
             from mlopt.memory.search import search  # most models don't need it
 
             result = search(buffers, nodes=self.nodes, start=result).plan
-            if self.budget is not None and result.lower_bound <= self.budget < result.height:
+            if budget is not None and result.lower_bound <= budget < result.height:
                 nodes = _NODES_FOR_BUDGET * self.nodes
-                return search(buffers, nodes=nodes, start=result, target=self.budget).plan
+                return search(buffers, nodes=nodes, start=result, target=budget).plan
         return result
 
-    def _refuse(self, budget: int, result: Plan, buffers: Sequence[tuple[memref.AllocOp, Buffer]]) -> None:
+    def _refuse(
+        self, space: int, budget: int, result: Plan, buffers: Sequence[tuple[memref.AllocOp, Buffer]]
+    ) -> None:
         """Raise `PassFailure` that says what does not fit together, if that is known."""
         from mlopt.memory.explanation import explain
 
@@ -110,7 +133,7 @@ class AssignBuffersPass(Pass):
             for alloc in (allocs[buffer.id],)
         ]
         message = (
-            f"the arena of {result.height} bytes does not fit into the budget of {budget}; "
+            f"{arena_name(space)} of {result.height} bytes does not fit into the budget of {budget}; "
             f"{result.lower_bound} are live at once"
         )
         raise PassFailure(

@@ -11,9 +11,10 @@ This pass looks at each copy that is left, with all accesses of both buffers kno
    reads it reads the source, unless that is written before the last of them does.
 3. *dead*: the destination is allocated here, and nothing reads it.
 
-Source and destination are whole contiguous buffers, of whatever shapes. What the caller gave and what is constant is
-never written, as no copy has such a destination. No buffer lives longer than source and destination did together, so no
-arena grows. Reports a remark for each copy elided ("elided ...") and for each that is left ("not elided ...").
+Source and destination are whole contiguous buffers of one memory space, of whatever shapes. What the caller gave and
+what is constant is never written, as no copy has such a destination. No buffer lives longer than source and destination
+did together, so no arena grows. Reports a remark for each copy elided ("elided ...") and for each that is left ("not
+elided ...").
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from xdsl.ir.affine import AffineMap
 from mlopt.diagnostics import MloptError, VerifyFailure
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.memory_spaces import space_of
 from mlopt.ir.names import copy_name
 from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.ir.waves import wave_of
@@ -58,8 +60,8 @@ class ElideCopiesPass(Pass):
     2. What a copy is only read for is read where it was copied from.
     3. A copy that nothing reads goes.
 
-    Left: copies of and to parts of buffers; copies whose destination is accessed between the first access of the source
-    and the copy; copies of what is written while the copy is still read.
+    Left: copies of and to parts of buffers, and between memory spaces; copies whose destination is accessed between the
+    first access of the source and the copy; copies of what is written while the copy is still read.
     """
 
     name = "elide-copies"
@@ -108,7 +110,8 @@ class _Copy(NamedTuple):
 class _Function:
     def __init__(self, ctx: CompilerContext, function: func.FuncOp, written: Mapping[str, frozenset[int]]):
         self.ctx = ctx
-        self.copies = [copy for op in function.walk() if (copy := _as_copy(op)) is not None]
+        copies = (copy for op in function.walk() if (copy := _as_copy(op)) is not None)
+        self.copies = [copy for copy in copies if space_of(copy.source.type) == space_of(copy.target.type)]
         self.accesses = Accesses(function, written) if self.copies else None
 
     def run(self) -> bool:
@@ -309,7 +312,8 @@ def _define_before(root: SSAValue, op: Operation) -> None:
 def _cast(root: SSAValue, shape: Sequence[int]) -> memref.ReinterpretCastOp:
     """A whole buffer under another shape."""
     strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    type_ = MemRefType(cast(MemRefType[Attribute], root.type).element_type, shape)
+    whole = cast(MemRefType[Attribute], root.type)
+    type_ = MemRefType(whole.element_type, shape, memory_space=whole.memory_space)
     return memref.ReinterpretCastOp(root, [], [], [], [0], shape, strides, type_)
 
 

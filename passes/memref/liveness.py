@@ -21,6 +21,7 @@ from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, effects_of
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.memory_spaces import ARENA_SPACE, space_of
 from mlopt.ir.waves import wave_of
 from mlopt.memory import Buffer
 
@@ -44,10 +45,17 @@ class Liveness:
         self._allocs: list[memref.AllocOp] = []
         self.moments = self._number(only_block(function), 0)
 
-    def buffers(self, alignment: int) -> list[tuple[memref.AllocOp, Buffer]]:
-        """The allocations that are accessed, in program order, each as a buffer for the planner."""
+    @property
+    def spaces(self) -> list[int]:
+        """The memory spaces that something is allocated in, in ascending order."""
+        return sorted({space_of(op.memref.type) for op in self._allocs})
+
+    def buffers(self, alignment: int, space: int = ARENA_SPACE) -> list[tuple[memref.AllocOp, Buffer]]:
+        """The allocations in a memory space that are accessed, in program order, each as a buffer for the planner."""
         result: list[tuple[memref.AllocOp, Buffer]] = []
         for op in self._allocs:
+            if space_of(op.memref.type) != space:
+                continue
             spans = [self._span(user, op) for user in _accesses(op)]
             if spans:
                 lower, last = min(first for first, _ in spans), max(last for _, last in spans)

@@ -7,7 +7,7 @@ plan; they come from the one table of `mlopt.ir.effects`, which has tests of its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import cast
@@ -21,18 +21,19 @@ from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, effects_of
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
+from mlopt.ir.memory_spaces import space_of
 from mlopt.ir.waves import wave_of
 from mlopt.memory import Buffer, PlanError, check_plan
 
 ARENA = "mlopt.arena"
-"""Attribute of the argument of `@main` that all planned buffers lie in."""
+"""Attribute of the arguments of `@main` that all planned buffers lie in, one for each memory space."""
 _WORKSPACE = "mlopt.workspace"
 _WRITTEN = "mlopt.written"
 
 
 @dataclass
 class PlacedBuffer:
-    """A view of the arena or of a workspace, where it lies (bytes), and the moments of its first and last access."""
+    """A view of an arena or of a workspace, where it lies (bytes), and the moments of its first and last access."""
 
     view: memref.ViewOp
     offset: int
@@ -54,8 +55,9 @@ class PlacedBuffer:
 def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
     """Verify the plan of every function of a memref-level module.
 
-    Every view of the arena and of a workspace must be of static size, inside it, aligned, and share no byte with
-    another one that lives at the same time; nothing else may use the arena or a workspace. No allocation may be left.
+    Every view of an arena and of a workspace must be of static size, inside it, aligned, and share no byte with
+    another one that lives at the same time; nothing else may use an arena or a workspace. Each memory space has an
+    arena of its own. No allocation may be left.
     No loop may hand a buffer that it makes to its next iteration, which makes it again. A call may write no buffer that
     it is also given as another argument. What runs at the same time (`mlopt.ir.waves`) stands together, and may write
     no buffer that another operation of the wave uses. Weights are never written, and
@@ -77,21 +79,28 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
                 raise VerifyFailure(
                     "an allocation is left after buffers were assigned", place=place_of_op(op)
                 )
-        base = base_argument(function)
-        placed = placed_buffers(function, base) if base is not None else []
-        if base is not None:
-            _verify_places(placed, base, alignment)
-        _verify_calls(function, written, base)
-        _verify_waves(function, written, base)
-        _verify_kept(function, written, base)
+        bases = base_arguments(function)
+        spaces = [space_of(base.type) for base in bases]
+        if len(set(spaces)) < len(spaces):
+            raise VerifyFailure(
+                f"expected one arena in each memory space, found {len(spaces)} in {len(set(spaces))}",
+                place=place_of_op(function),
+            )
+        for base in bases:
+            _verify_places(placed_buffers(function, base), base, alignment)
+        _verify_calls(function, written, bases)
+        _verify_waves(function, written, bases)
+        _verify_kept(function, written, bases)
 
 
-def base_argument(function: func.FuncOp) -> SSAValue | None:
-    """The arena of `@main`, or the workspace of another function; None if it has neither."""
-    for argument, attributes in zip(only_block(function).args, function.arg_attrs or (), strict=False):
-        if ARENA in attributes.data or _WORKSPACE in attributes.data:
-            return argument
-    return None
+def base_arguments(function: func.FuncOp) -> list[SSAValue]:
+    """The arenas of `@main`, one of each memory space, or the workspace of another function."""
+    arguments = zip(only_block(function).args, function.arg_attrs or (), strict=False)
+    return [
+        argument
+        for argument, attributes in arguments
+        if ARENA in attributes.data or _WORKSPACE in attributes.data
+    ]
 
 
 def placed_buffers(function: func.FuncOp, base: SSAValue) -> list[PlacedBuffer]:
@@ -121,18 +130,18 @@ Roots = Mapping[SSAValue, frozenset[SSAValue]]
 """Buffer → the buffers it may be (a view of)."""
 
 
-def _roots(function: func.FuncOp, base: SSAValue | None) -> Roots:
-    """The roots of every buffer in a function: what is no alias of another, and each view of `base`."""
+def _roots(function: func.FuncOp, bases: Collection[SSAValue]) -> Roots:
+    """The roots of every buffer in a function: what is no alias of another, and each view of one of `bases`."""
     inside = [op for op in function.walk() if op is not function]
     blocks = [block for op in (function, *inside) for region in op.regions for block in region.blocks]
-    pairs = [pair for op in inside for pair in aliases_of(op) if pair[0] is not base]
+    pairs = [pair for op in inside for pair in aliases_of(op) if pair[0] not in bases]
     derived = {other for _, other in pairs}
     values: list[SSAValue] = [value for op in inside for value in op.results]
     values += [argument for block in blocks for argument in block.args]
     roots: dict[SSAValue, frozenset[SSAValue]] = {
         value: frozenset((value,))
         for value in values
-        if value not in derived and value is not base and isinstance(value.type, MemRefType)
+        if value not in derived and value not in bases and isinstance(value.type, MemRefType)
     }
     changed = True
     while changed:
@@ -152,7 +161,7 @@ class _Walk:
     def __init__(self, function: func.FuncOp, base: SSAValue):
         self.base = base
         self.buffers: dict[SSAValue, PlacedBuffer] = {}
-        self.roots = _roots(function, base)
+        self.roots = _roots(function, base_arguments(function))
         self.now = 0
         self.wave: int | None = None
         self.touched: list[set[SSAValue]] = []
@@ -254,10 +263,10 @@ def _verify_places(placed: list[PlacedBuffer], base: SSAValue, alignment: int) -
 
 
 def _verify_calls(
-    function: func.FuncOp, written: Mapping[str, frozenset[int]], base: SSAValue | None
+    function: func.FuncOp, written: Mapping[str, frozenset[int]], bases: Collection[SSAValue]
 ) -> None:
     """No call is given one buffer twice if it writes it."""
-    roots = _roots(function, base)
+    roots = _roots(function, bases)
     for op in function.walk():
         if not isinstance(op, func.CallOp):
             continue
@@ -272,12 +281,12 @@ def _verify_calls(
 
 
 def _verify_waves(
-    function: func.FuncOp, written: Mapping[str, frozenset[int]], base: SSAValue | None
+    function: func.FuncOp, written: Mapping[str, frozenset[int]], bases: Collection[SSAValue]
 ) -> None:
     """The operations of each wave stand together, and none of them writes what another one uses."""
     if not any(wave_of(op) is not None for op in function.walk()):
         return
-    roots = _roots(function, base)
+    roots = _roots(function, bases)
     blocks = (block for op in function.walk() for region in op.regions for block in region.blocks)
     for block in blocks:
         now, last = None, -1
@@ -327,7 +336,9 @@ def _used_roots(
     return used
 
 
-def _verify_kept(function: func.FuncOp, written: Mapping[str, frozenset[int]], base: SSAValue | None) -> None:
+def _verify_kept(
+    function: func.FuncOp, written: Mapping[str, frozenset[int]], bases: Collection[SSAValue]
+) -> None:
     """Nothing is written that the caller wants to keep."""
     kept: dict[SSAValue, str] = {}
     for argument, attributes in zip(only_block(function).args, function.arg_attrs or (), strict=False):
@@ -335,7 +346,7 @@ def _verify_kept(function: func.FuncOp, written: Mapping[str, frozenset[int]], b
             kept[argument] = "a weight"
         elif "mlopt.input" in attributes.data and "mlopt.donated" not in attributes.data:
             kept[argument] = "an input that is not donated"
-    roots: Roots = _roots(function, base) if kept else {}
+    roots: Roots = _roots(function, bases) if kept else {}
     for op in function.walk() if kept else ():
         targets: Iterable[SSAValue | None] = () if op is function else effects_of(op).writes
         if isinstance(op, func.CallOp):
@@ -356,7 +367,7 @@ def _declared_written(declaration: func.FuncOp) -> frozenset[int]:
 def _written_arguments(function: func.FuncOp) -> frozenset[int]:
     """The positions of the arguments that a function writes."""
     arguments = only_block(function).args
-    roots = _roots(function, None)
+    roots = _roots(function, ())
     written = {
         root
         for op in function.walk()

@@ -317,6 +317,33 @@ func.func @main(%z: f32, %e: tensor<4xf32>) {
 
 // -----
 
+// copy
+
+func.func @copy_space(%x: tensor<4xf32>) {
+  // expected-error @below {{a memory space can't be negative, found -1}}
+  %y = kernel.copy %x to -1 : tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @copy_use(%x: tensor<4xf32>) {
+  // expected-error @below {{what lies in memory space 1 is used by copies alone, found 'kernel.reshape'}}
+  %y = kernel.copy %x to 1 : tensor<4xf32>
+  %z = kernel.reshape %y : tensor<4xf32> to tensor<2x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @copy_type(%x: tensor<4xf32>) {
+  // expected-error @below {{a copy has the type of what it copies, found tensor<4xf32> and tensor<5xf32>}}
+  %y = "kernel.copy"(%x) <{space = 1 : i64}> : (tensor<4xf32>) -> tensor<5xf32>
+  func.return
+}
+
+// -----
+
 // reshape
 
 func.func @main(%x: tensor<4xf32>) {

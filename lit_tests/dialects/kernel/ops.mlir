@@ -12,6 +12,15 @@ func.func @fill(%e: tensor<4x8xf32>) {
   func.return
 }
 
+// CHECK-LABEL: @copy(
+// CHECK-NEXT:    %s = kernel.copy %x to 1 : tensor<4x6xf32>
+// CHECK-NEXT:    %b = kernel.copy %s to 0 {note = "back"} : tensor<4x6xf32>
+func.func @copy(%x: tensor<4x6xf32>) {
+  %s = kernel.copy %x to 1 : tensor<4x6xf32>
+  %b = kernel.copy %s to 0 {note = "back"} : tensor<4x6xf32>
+  func.return
+}
+
 // CHECK-LABEL: @reshape(
 // CHECK-NEXT:    %y = kernel.reshape %x : tensor<4x6xf32> to tensor<2x12xf32>
 func.func @reshape(%x: tensor<4x6xf32>) {
