@@ -80,8 +80,11 @@ class Cut:
     dims: dict[Operation, int] = field(default_factory=dict[Operation, int])
     units: int = 0
 
-    def apply(self, tiles: int) -> int:
-        """Put the tiles in place of the ops; returns how many there are, up to `tiles`."""
+    def apply(self, tiles: int, only_first: bool = False) -> int:
+        """Put the tiles in place of the ops; returns how many there are, up to `tiles`.
+
+        With `only_first`, which leaves the other parts of the result undefined, only the first of them, the largest.
+        """
         step = -(-self.units // tiles)
         body = self.launch.body
         repeated = [op for op in body.ops if op in self.dims]
@@ -90,7 +93,7 @@ class Cut:
         last = body.last_op
         assert isinstance(last, YieldOp)
         built = {chain_of(value)[-1]: value for value in self._before_tiles()}
-        for low in range(0, self.units, step):
+        for low in range(0, step if only_first else self.units, step):
             self._add_tile(repeated, low, min(step, self.units - low), built)
         for position, value in enumerate(last.values):
             last.operands[position] = built[chain_of(value)[-1]]
@@ -172,10 +175,13 @@ def _terminator(launch: LaunchOp) -> Operation:
 
 def cuts_of(launch: LaunchOp) -> list[Cut]:
     """The cuts of a launch of one result, one for each axis of the result that there is one for, outermost first."""
-    if len(launch.res) != 1:
-        return []
-    found = (_Finder(launch).find(axis) for axis in range(len(shape_of(launch.res[0]))))
-    return [cut for cut in found if cut is not None]
+    axes = range(len(shape_of(launch.res[0]))) if len(launch.res) == 1 else ()
+    return [cut for axis in axes if (cut := cut_along(launch, axis)) is not None]
+
+
+def cut_along(launch: LaunchOp, axis: int) -> Cut | None:
+    """The cut of a launch of one result along an axis of that, if there is one."""
+    return _Finder(launch).find(axis)
 
 
 def cut_along(launch: LaunchOp, axis: int) -> Cut | None:

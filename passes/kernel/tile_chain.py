@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects.kernel import LaunchOp
 from mlopt.memory.step_rewrites import can_be_joined, excess, join_steps
 from mlopt.memory.steps import StepGraph, profile
+from mlopt.passes.convert_kernel_to_memref.module_state import Key, structural_key
 from mlopt.passes.kernel.block_steps import BlockSteps
-from mlopt.passes.kernel.cut_launch import cuts_of
+from mlopt.passes.kernel.cut_launch import Cut, cut_along
 from mlopt.passes.kernel.fuse_kernels import joined_name
 from mlopt.passes.kernel.join_launches import can_join, joined
+from mlopt.passes.kernel.launches import shape_of
 from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 
 _MOST_TILES = 16
@@ -44,10 +47,6 @@ class Tiling:
             member.detach()
             member.erase()
 
-    def discard(self) -> None:
-        """Forget the launch."""
-        self.launch.erase()
-
 
 def _erase_readers(op: Operation) -> None:
     """Erase the reshapes, and reshapes of these, that only members read, which are gone."""
@@ -57,62 +56,176 @@ def _erase_readers(op: Operation) -> None:
         user.erase()
 
 
-def best_tiling(
-    steps: BlockSteps, capacity: int, needs: WorkspaceNeeds, *, only_fitting: bool
-) -> Tiling | None:
-    """The best tiling for less bytes above `capacity`, in the order as it is; None if there is none.
+class _Tiled(NamedTuple):
+    """Launches in tiles along an axis: how many tiles, and how many there can be.
 
-    Looked at are the launches that make and use a tensor that is live where the most is, and the launch that runs
-    there; cut along each axis, with as few tiles as fit there. The best of those that fit is the one of the least time;
-    if there are none, and not `only_fitting`, the one that takes away most bytes.
+    `least`, `nanoseconds`: the bytes that the first tile works in at least, and its time then. All together work in
+    hardly ever more, and take as many times as long.
     """
-    graph = steps.graph
-    live = profile(graph, range(len(graph.steps)))
-    worst = max(range(len(live)), key=live.__getitem__)
-    now = excess(graph, capacity)
-    best: tuple[tuple[bool, float, float], Tiling] | None = None
-    for positions in list(candidates(steps, worst)):  # before there are tilings, which use what they read
-        members = [op for op in (steps.ops[position] for position in positions) if isinstance(op, LaunchOp)]
-        joining = _Joining(graph, positions, worst, capacity)
-        has_fitting = only_fitting or (best is not None and not best[0][0])
-        if joining.excess(0) >= now or (has_fitting and not joining.fits(0)):
-            continue
-        time = sum(map(needs.nanoseconds, members))
-        for tiling in _tilings(members, joining.fits, needs):
-            workspace = needs.least(tiling.launch)
-            left, fits = joining.excess(workspace), joining.fits(workspace)
-            more = max(0.0, needs.nanoseconds(tiling.launch) - time)
-            rank = (not fits, 0.0 if fits else left, more)
-            if left < now and (fits or not only_fitting) and (best is None or rank < best[0]):
-                if best is not None:
-                    best[1].discard()
-                best = rank, tiling
-            else:
-                tiling.discard()
-    return None if best is None else best[1]
+
+    tiles: int
+    most: int
+    least: int
+    nanoseconds: float
 
 
-@dataclass(frozen=True, slots=True)
+class _Way(NamedTuple):
+    """One way to cut launches: `time` is the one of the launches as they are."""
+
+    members: tuple[LaunchOp, ...]
+    key: Key
+    axis: int
+    joining: _Joining
+    time: float
+
+    def rank(self, workspace: int, nanoseconds: float) -> tuple[bool, float, float]:
+        """What the best way has the least of: whether it does not fit, the bytes that are left then, the time."""
+        fits = self.joining.fits(workspace)
+        left = 0.0 if fits else self.joining.excess(workspace)
+        return not fits, left, max(0.0, nanoseconds - self.time)
+
+
+class Tilings:
+    """The search for tilings, which remembers what it looked at: launches like those of another layer, or as before."""
+
+    def __init__(self, needs: WorkspaceNeeds):
+        self._needs = needs
+        self._keys: dict[tuple[LaunchOp, ...], tuple[tuple[SSAValue, ...], Key]] = {}
+        self._axes: dict[Key, tuple[list[int], int]] = {}
+        self._first: dict[tuple[Key, int, int, bool], _Tiled] = {}
+        self._all: dict[tuple[Key, int, int, bool], tuple[int, float]] = {}
+
+    def best(self, steps: BlockSteps, capacity: int, *, only_fitting: bool) -> Tiling | None:
+        """The best tiling for less bytes above `capacity`, in the order as it is; None if there is none.
+
+        Looked at are the launches that make and use a tensor that is live where the most is, and the launch that runs
+        there; cut along each axis, with as few tiles as fit there. The best of those that fit is the one of the least
+        time; if there are none, and not `only_fitting`, the one that takes away most bytes.
+        """
+        graph = steps.graph
+        live = profile(graph, range(len(graph.steps)))
+        worst = max(range(len(live)), key=live.__getitem__)
+        now = excess(graph, capacity)
+        found: list[tuple[tuple[bool, float, float], int, _Way]] = []
+        for positions in candidates(steps, worst):
+            members = tuple(op for p in positions if isinstance(op := steps.ops[p], LaunchOp))
+            joining = _Joining(graph, positions, worst, capacity)
+            if joining.excess(0) >= now or (only_fitting and not joining.fits(0)):
+                continue
+            time, key = sum(map(self._needs.nanoseconds, members)), self._key(members)
+            for axis in self._axes[key][0]:
+                way = _Way(members, key, axis, joining, time)
+                tiles, tiled = self._fewest(way)
+                if joining.excess(tiled.least) < now and (joining.fits(tiled.least) or not only_fitting):
+                    found.append((way.rank(tiled.least, tiled.nanoseconds * tiled.tiles), tiles, way))
+        found.sort(key=lambda entry: entry[0])  # by what the first tiles say: all of them are slow to look at
+        rank: tuple[bool, float, float] | None = None
+        best: tuple[_Way, int] | None = None
+        for estimate, few, way in found:
+            if rank is not None and estimate >= rank:
+                break
+            tiles, workspace, nanoseconds = self._whole_that_fits(way, few)
+            own = way.rank(workspace, nanoseconds)
+            is_better = way.joining.excess(workspace) < now and (rank is None or own < rank)
+            if is_better and not (only_fitting and own[0]):
+                rank, best = own, (way, tiles)
+        if best is None:
+            return None
+        way, tiles = best
+        launch, made, _ = _cut(way.members, way.axis, tiles)
+        return Tiling(way.members, launch, made)
+
+    def _key(self, members: tuple[LaunchOp, ...]) -> Key:
+        """What is equal for members that are one launch which does the same."""
+        operands = tuple(operand for member in members for operand in member.operands)
+        known = self._keys.get(members)
+        if known is None or known[0] != operands:
+            whole = joined(members, "whole")
+            key = structural_key(whole)
+            if key not in self._axes:
+                rank = len(shape_of(whole.res[0])) if len(whole.res) == 1 else 0
+                axes = [axis for axis in range(rank) if _most_tiles(cut_along(whole, axis)) > 1]
+                self._axes[key] = axes, BlockSteps(whole.body, self._needs.alignment).peak()
+            whole.erase()
+            known = self._keys[members] = operands, key
+        return known[1]
+
+    def _fewest(self, way: _Way) -> tuple[int, _Tiled]:
+        """As few tiles as fit. Where none does, those of the most, or beyond which it does not get smaller."""
+        members, joining = way.members, way.joining
+        reached = self._needs.least(members[0]) if len(members) == 1 else self._axes[way.key][1]
+        tiles = 1
+        while True:
+            tiles *= 2
+            found = self._part(way, tiles)
+            if joining.fits(found.least) or found.least >= reached or tiles >= found.most:
+                return tiles, found
+            reached = found.least
+
+    def _part(self, way: _Way, tiles: int) -> _Tiled:
+        """What is known of the first of so many tiles."""
+        key = way.key, way.axis, tiles, self._needs.scarce
+        if key not in self._first:
+            launch, made, most = _cut(way.members, way.axis, tiles, only_first=True)
+            self._first[key] = _Tiled(made, most, self._needs.least(launch), self._needs.nanoseconds(launch))
+            launch.erase()
+        return self._first[key]
+
+    def _whole_that_fits(self, way: _Way, tiles: int) -> tuple[int, int, float]:
+        """So many tiles, or more if the first one fits and all of them do not; their least bytes, and their time."""
+        while True:
+            workspace, nanoseconds = self._whole(way, tiles)
+            part = self._part(way, tiles)
+            if way.joining.fits(workspace) or not way.joining.fits(part.least) or tiles >= part.most:
+                return tiles, workspace, nanoseconds
+            tiles *= 2
+
+    def _whole(self, way: _Way, tiles: int) -> tuple[int, float]:
+        """The least bytes that so many tiles work in, and their time in them."""
+        key = way.key, way.axis, tiles, self._needs.scarce
+        if key not in self._all:
+            launch, _, _ = _cut(way.members, way.axis, tiles)
+            self._all[key] = self._needs.least(launch), self._needs.nanoseconds(launch)
+            launch.erase()
+        return self._all[key]
+
+
+def _cut(
+    members: tuple[LaunchOp, ...], axis: int, tiles: int, *, only_first: bool = False
+) -> tuple[LaunchOp, int, int]:
+    """The launches joined and cut into up to so many tiles; how many, and how many there can be."""
+    launch = joined(members, joined_name(tuple(member.kernel_name.data for member in members)))
+    cut = cut_along(launch, axis)
+    most = _most_tiles(cut)
+    assert cut is not None
+    return launch, cut.apply(min(tiles, most), only_first), most
+
+
+def _most_tiles(cut: Cut | None) -> int:
+    return 0 if cut is None else min(cut.units, _MOST_TILES, _MOST_OPS // max(1, len(cut.dims)))
+
+
 class _Joining:
     """What becomes of the live bytes if launches are joined and work in so many bytes."""
 
-    graph: StepGraph
-    positions: list[int]
-    worst: int
-    capacity: int
+    def __init__(self, graph: StepGraph, positions: list[int], worst: int, capacity: int):
+        joined = join_steps(graph, positions, 0)
+        before = sum(1 for position in positions if position < worst)
+        self._capacity = capacity
+        self._live = profile(joined, range(len(joined.steps)))
+        self._new = positions[-1] - len(positions) + 1
+        self._old = self._new if worst in positions else worst - before
+        self._elsewhere = sum(
+            max(0, live - capacity) for step, live in enumerate(self._live) if step != self._new
+        )
 
     def excess(self, workspace: int) -> int:
         """The bytes above the capacity, over all steps."""
-        return excess(join_steps(self.graph, self.positions, workspace), self.capacity)
+        return self._elsewhere + max(0, self._live[self._new] + workspace - self._capacity)
 
     def fits(self, workspace: int) -> bool:
         """Whether the new step, and the one at which the most was live, stay within the capacity."""
-        joined = join_steps(self.graph, self.positions, workspace)
-        live = profile(joined, range(len(joined.steps)))
-        new = self.positions[-1] - len(self.positions) + 1
-        before = sum(1 for position in self.positions if position < self.worst)
-        old = new if self.worst in self.positions else self.worst - before
-        return max(live[new], live[old]) <= self.capacity
+        return max(self._live[self._new] + workspace, self._live[self._old]) <= self._capacity
 
 
 def candidates(steps: BlockSteps, worst: int) -> Iterator[list[int]]:
@@ -127,40 +240,3 @@ def candidates(steps: BlockSteps, worst: int) -> Iterator[list[int]]:
         members = [op for op in (steps.ops[position] for position in positions) if isinstance(op, LaunchOp)]
         if 1 < len(members) == len(positions) and can_join(members) and can_be_joined(graph, positions):
             yield positions
-
-
-def _tilings(members: list[LaunchOp], fits: Callable[[int], bool], needs: WorkspaceNeeds) -> Iterator[Tiling]:
-    """The launches joined, and cut along each axis into as few tiles as fit; the caller applies or discards them.
-
-    `fits` says whether a workspace is small enough. Where none is, it is that of the most tiles, or of those beyond
-    which it does not get smaller.
-    """
-    name = joined_name(tuple(member.kernel_name.data for member in members))
-    whole = joined(members, name)
-    limits = [min(cut.units, _MOST_TILES, _MOST_OPS // max(1, len(cut.dims))) for cut in cuts_of(whole)]
-    before = _temporaries(whole, needs)
-    least = needs.least(members[0]) if len(members) == 1 else None
-    whole.erase()
-    for axis, most in enumerate(limits):
-        if most < 2:
-            continue
-        reached, tiles, tiling = before, 1, None
-        while True:
-            tiles = min(2 * tiles, most)
-            launch = joined(members, name)
-            made = cuts_of(launch)[axis].apply(tiles)
-            if tiling is not None:
-                tiling.discard()
-            tiling = Tiling(tuple(members), launch, made)
-            own = _temporaries(launch, needs)
-            is_small = fits(own) and fits(needs.least(launch))
-            is_done = own >= reached and (own > 0 or least is None or needs.least(launch) >= least)
-            if is_small or is_done or tiles >= most:
-                break
-            reached, least = own, None if least is None else needs.least(launch)
-        yield tiling
-
-
-def _temporaries(launch: LaunchOp, needs: WorkspaceNeeds) -> int:
-    """The bytes of what a launch keeps between its ops: less than it needs, and quickly known."""
-    return BlockSteps(launch.body, needs.alignment).peak()
