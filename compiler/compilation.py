@@ -279,14 +279,19 @@ def level_of(module: ModuleOp) -> Level:
 
 
 def _require_budget(compilation: Compilation) -> None:
-    """Raise `InputError` if a plan from a file takes more than the budget: it is run as it is."""
+    """Raise `InputError` if a plan from a file takes more than the budgets: it is run as it is."""
     budget = compilation.options.pipeline.memory_budget
-    taken = memory_summary(compilation.module).arena_bytes
-    if budget is not None and taken > budget:
-        raise InputError(
-            f"the memory of this file is planned: its arena takes {taken} bytes, the budget is {budget}",
-            place=Place(compilation.source),
-        )
+    if budget is None:
+        return
+    allowed = compilation.options.pipeline.spill_budget
+    memory = memory_summary(compilation.module)
+    wrong = None
+    if memory.arena_bytes > budget:
+        wrong = f"its arena takes {memory.arena_bytes} bytes, the budget is {budget}"
+    elif allowed != "any" and memory.spill.arena_bytes > (allowed or 0):
+        wrong = f"it spills to {memory.spill.arena_bytes} bytes, the spill budget is {allowed or 0}"
+    if wrong is not None:
+        raise InputError(f"the memory of this file is planned: {wrong}", place=Place(compilation.source))
 
 
 def _warn_of_overlaps(compilation: Compilation) -> None:

@@ -101,9 +101,10 @@ def load_config(path: Path, options: CompileOptions) -> CompileOptions:
     """`options` with what the JSON or TOML file at `path` sets.
 
     Keys: `dims`, `poison`, `validate`, `bisect`, `optimize`, `pipeline` (a level such as `O3`, or passes),
-    `memory_budget` (bytes, or text such as `"64KiB"`), `waves`, `donate`, `disable_pass`, `disable_pattern`, and the
-    table `optimization` with the switches `enable_fusion`, `enable_inplace` and `memory_reuse_strategy`, which win over
-    the level. Raises `InputError` for a missing or malformed file and for an unknown key or value.
+    `memory_budget` (bytes, or text such as `"64KiB"`), `spill_budget` (likewise, or `"any"`), `waves`, `donate`,
+    `disable_pass`, `disable_pattern`, and the table `optimization` with the switches `enable_fusion`, `enable_inplace`
+    and `memory_reuse_strategy`, which win over the level. Raises `InputError` for a missing or malformed file and for
+    an unknown key or value.
     """
     return apply_config(read_config(path), options, path)
 
@@ -170,6 +171,9 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
                 pipeline = replace(pipeline, memory_budget=_expect_bytes(value, key, place))
             case "waves":
                 pipeline = replace(pipeline, waves=_expect_waves(value, place))
+            case "spill_budget":
+                spill = "any" if value == "any" else _expect_bytes(value, key, place, ', or "any"')
+                pipeline = replace(pipeline, spill_budget=spill)
             case "disable_pass":
                 pipeline = replace(pipeline, disabled=_expect_names(value, key, place))
                 _check_names(pipeline.disabled, check_pass_names, path)
@@ -190,7 +194,7 @@ def apply_config(table: Mapping[str, Any], options: CompileOptions, path: Path) 
             case _:
                 raise InputError(
                     f"unknown key '{key}', expected one of bisect, dims, disable_pass, disable_pattern, "
-                    "donate, memory_budget, optimization, optimize, pipeline, poison, validate, waves",
+                    "donate, memory_budget, optimization, optimize, pipeline, poison, spill_budget, validate, waves",
                     place=place,
                 )
     return replace(options, pipeline=pipeline)
@@ -268,10 +272,10 @@ def _expect_names(value: Any, key: str, place: Place) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _expect_bytes(value: Any, key: str, place: Place) -> int:
+def _expect_bytes(value: Any, key: str, place: Place, others: str = "") -> int:
     found = parse_bytes(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
     if found is None:
-        raise InputError(f"'{key}' must be {BYTES_EXPECTED}, found {json.dumps(value)}", place=place)
+        raise InputError(f"'{key}' must be {BYTES_EXPECTED}{others}, found {json.dumps(value)}", place=place)
     return found
 
 

@@ -125,6 +125,8 @@ class PipelineOptions:
       `memory_reuse_strategy` of a configuration file.
     - `memory_budget`: the bytes of the arena; more is an error, after all that makes it smaller (`fit-memory`).
     - `waves`: how many independent launches may run at the same time (`order-in-waves`); None: one after the other.
+    - `spill_budget`: the bytes of a second memory that tensors may be copied to where the budget needs it, or "any" for
+      as many as it takes; None: nothing is spilled.
     - `disabled`: names of passes to leave out; conversions can't be.
     - `disabled_patterns`: names of patterns to leave out, `PATTERN` of every pass or `PASS:PATTERN` of one.
     """
@@ -136,6 +138,7 @@ class PipelineOptions:
     memory_reuse: MemoryStrategy = "aggressive"
     memory_budget: int | None = None
     waves: int | None = None
+    spill_budget: int | Literal["any"] | None = None
     disabled: Collection[str] = ()
     disabled_patterns: Collection[str] = ()
 
@@ -164,6 +167,8 @@ def phase_passes(level: Level, options: PipelineOptions) -> tuple[str, ...]:
     Elements of a pipeline as text: passes, and fixpoints of passes.
     """
     check_pass_names(options.disabled)
+    if options.spill_budget is not None and options.memory_budget is None:
+        raise PipelineError("a spill budget goes with a memory budget, of the memory that is spilled from")
     match level:
         case "graph":
             return _graph_passes(options)
@@ -197,12 +202,14 @@ def _planning_passes(options: PipelineOptions) -> list[str]:
     if options.memory_budget is None:
         return ["plan-workspaces", f"assign-buffers{{{assigning}}}"]
     budget = f"budget={options.memory_budget}"
-    return [f"plan-workspaces{{{budget}}}", f"assign-buffers{{{assigning} {budget}}}"]
+    spill = f" spill={options.spill_budget}" if isinstance(options.spill_budget, int) else ""
+    return [f"plan-workspaces{{{budget}}}", f"assign-buffers{{{assigning} {budget}{spill}}}"]
 
 
 def _kernel_passes(options: PipelineOptions) -> list[str]:
     if options.memory_budget is not None:
-        fitting = [f"fit-memory{{budget={options.memory_budget}}}"]
+        spill = "" if options.spill_budget is None else f" spill={options.spill_budget}"
+        fitting = [f"fit-memory{{budget={options.memory_budget}{spill}}}"]
     else:
         fitting = ["fit-memory"] if options.optimize else []
     if not options.optimize:

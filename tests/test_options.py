@@ -70,6 +70,10 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
         ('{"memory_budget": -1}', "'memory_budget' must be a number of bytes"),
         ('{"waves": 1}', "'waves' must be a number of launches, at least 2, found 1"),
         ('{"waves": "2"}', "'waves' must be a number of launches"),
+        (
+            '{"spill_budget": "all"}',
+            '\'spill_budget\' must be a number of bytes, such as 65536, 64KiB or 1.5MB, or "any", found "all"',
+        ),
         ('{"poison": "yes"}', "'poison' must be true or false"),
         ("{", "not JSON"),
     ],
@@ -150,6 +154,14 @@ def test_passes_that_can_not_be_disabled(name: str, message: str) -> None:
 def test_sizes_in_bytes(text: str, number: int | None) -> None:
     """Powers of 1024 with an i, of 1000 without; a part of a byte is no size, and is left out of larger ones."""
     assert parse_bytes(text) == number
+
+
+@pytest.mark.parametrize(("text", "value"), [('"any"', "any"), ('"1KiB"', 1024), ("64", 64)])
+def test_a_spill_budget_from_a_file(tmp_path: Path, text: str, value: int | str) -> None:
+    path = write(tmp_path, "c.toml", f'memory_budget = "64KiB"\nspill_budget = {text}')
+    pipeline = load_config(path, CompileOptions()).pipeline
+    assert pipeline.spill_budget == value
+    assert f"fit-memory{{budget=65536 spill={value}}}" in passes_of(pipeline)
 
 
 def test_a_memory_budget_from_a_file(tmp_path: Path) -> None:

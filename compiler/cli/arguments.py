@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mlopt import __version__
 from mlopt.cli.progress import progress
@@ -103,6 +103,13 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT[=OUTPUT[@CAPACITY]]",
         help="let an output be computed in the memory of this input, or one that begins with it, whose contents are "
         "lost then; CAPACITY is how long that memory is along the axis that grows. Several with commas",
+    )
+    parser.add_argument(
+        "--spill-budget",
+        type=_bytes_or_any,
+        metavar="BYTES|any",
+        help="with --memory-budget, where nothing else fits: copy tensors to a second memory of so many bytes, and "
+        "back before they are used",
     )
     add_disable_options(parser)
     parser.add_argument(
@@ -220,6 +227,8 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         pipeline = replace(pipeline, memory_budget=arguments.memory_budget)
     if getattr(arguments, "waves", None) is not None:
         pipeline = replace(pipeline, waves=arguments.waves)
+    if getattr(arguments, "spill_budget", None) is not None:
+        pipeline = replace(pipeline, spill_budget=arguments.spill_budget)
     if (
         text is None
         and getattr(arguments, "pipeline", None) is None
@@ -234,6 +243,10 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     if text is not None and pipeline.waves is not None:
         raise UsageError(
             f"waves go with O0 to O3, in other pipelines they are the pass order-in-waves; found '{text}'"
+        )
+    if pipeline.spill_budget is not None and pipeline.memory_budget is None:
+        raise UsageError(
+            "--spill-budget goes with --memory-budget, which says how many bytes the first memory has"
         )
     return replace(options, pipeline=pipeline, pipeline_text=text)
 
@@ -274,6 +287,15 @@ def _width(text: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 2:
         raise argparse.ArgumentTypeError(f"expected a number of launches, at least 2, found '{text}'")
     return int(text)
+
+
+def _bytes_or_any(text: str) -> int | Literal["any"]:
+    from mlopt.options import BYTES_EXPECTED, parse_bytes
+
+    found = "any" if text == "any" else parse_bytes(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected {BYTES_EXPECTED}, or any, found '{text}'")
+    return found
 
 
 def _names(text: str) -> list[str]:

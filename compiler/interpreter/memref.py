@@ -336,7 +336,8 @@ class Executable:
                             f'{what} "{spec.name}" overlaps {arena_name(space)}, '
                             "which is written while the model runs"
                         )
-        if len(lent) > 1 and np.may_share_memory(*lent.values()):
+        arena, spill = lent.get(ARENA_SPACE), lent.get(SPILL_SPACE)
+        if arena is not None and spill is not None and np.may_share_memory(arena, spill):
             raise InputError(f"{arena_name(SPILL_SPACE)} overlaps {arena_name(ARENA_SPACE)}")
 
     def _check_value(self, array: np.ndarray, spec: TensorSpec) -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
 
-from xdsl.ir import Operation, SSAValue
-
-_Op = TypeVar("_Op", bound=Operation)
+from xdsl.ir import SSAValue
 
 _VALID = re.compile(r"[A-Za-z_$.-][A-Za-z0-9_$.-]*")
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_$.-]+")
@@ -34,12 +31,3 @@ def copy_name(source: SSAValue, target: SSAValue) -> None:
     """Give `target` the name of `source` if it has none."""
     if target.name_hint is None:
         target._name = source.name_hint  # pyright: ignore[reportPrivateUsage] (the setter drops suffixes)
-
-
-def clone_with_names(op: _Op) -> _Op:
-    """A copy of an op with all in it, of which every value has its name; xDSL's drops suffixes such as `_12`."""
-    values: dict[SSAValue, SSAValue] = {}
-    clone = op.clone(values)
-    for old, new in values.items():
-        set_name(new, old.name_hint)
-    return clone

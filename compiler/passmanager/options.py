@@ -116,7 +116,8 @@ def parse_value(text: str, type_: Any) -> Any:
     if origin is Literal:
         choices = [str(choice) for choice in get_args(type_)]
         if text not in choices:
-            raise OptionValueError(f"expects one of {', '.join(choices)}, found '{text}'")
+            expected = f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]
+            raise OptionValueError(f"expects {expected}, found '{text}'")
         return get_args(type_)[choices.index(text)]
     if origin is tuple:
         return tuple(parse_value(part, get_args(type_)[0]) for part in _split_list(text))
@@ -146,12 +147,13 @@ def value_text(value: Any) -> str:
 
 
 def _parse_union(text: str, types: list[Any]) -> Any:
-    for type_ in types[:-1]:
+    expected: list[str] = []
+    for type_ in types:
         try:
             return parse_value(text, type_)
-        except OptionValueError:
-            continue
-    return parse_value(text, types[-1])
+        except OptionValueError as error:
+            expected.append(str(error).removeprefix("expects ").partition(", found")[0])
+    raise OptionValueError(f"expects {' or '.join(expected)}, found '{text}'")
 
 
 def _split_list(text: str) -> list[str]:

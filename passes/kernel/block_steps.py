@@ -5,7 +5,8 @@
 - *Values* are storages, alias classes of tensors: views, results and the destinations that they overwrite, what a loop
   carries. A result whose destination is uninitialised begins one. Bytes are rounded up to the alignment.
 - *Nothing in the arena*: what the caller holds (arguments, results of `@main`), constants, what an enclosing region
-  holds. What overwrites one of these is a copy, a storage of its own, but for an argument that is donated.
+  holds, what lies in another memory space. What overwrites one of these is a copy, a storage of its own, but for an
+  argument that is donated.
 - *Workspaces*: the most bytes that what stands in an op takes, in its order. Scratch of the engine is not known here,
   unless a function tells how much a launch or a run-time function takes in all.
 - *Order*: a step runs after those whose results it uses; an update in place after what reads the old contents, and
@@ -23,10 +24,19 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from mlopt.dialects.kernel import ConstantOp, LaunchOp, StructuredOp, SymbolicKernel, YieldOp, tensor_type
+from mlopt.dialects.kernel import (
+    ConstantOp,
+    CopyOp,
+    LaunchOp,
+    StructuredOp,
+    SymbolicKernel,
+    YieldOp,
+    tensor_type,
+)
 from mlopt.ir.donations import donations_of
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import aliases_of, destinations, effects_of, is_buffer
+from mlopt.ir.memory_spaces import ARENA_SPACE
 from mlopt.memory import align_up
 from mlopt.memory.steps import Step, StepGraph, Value, peak_of
 from mlopt.passes.kernel.launches import is_empty
@@ -40,20 +50,27 @@ class BlockSteps:
 
     The last step is the terminator. It yields what the block's op takes over: no storage of this block, but for loops,
     whose next iteration must find it. `workspace_of` tells what launches and run-time functions work in (default: the
-    temporaries of launches).
+    temporaries of launches). `space`: the memory space in which bytes are counted.
     """
 
-    def __init__(self, block: Block, alignment: int, workspace_of: WorkspaceOf | None = None):
+    def __init__(
+        self,
+        block: Block,
+        alignment: int,
+        workspace_of: WorkspaceOf | None = None,
+        space: int = ARENA_SPACE,
+    ):
         self._block = block
         self._alignment = alignment
         self._workspace_of = workspace_of
+        self._space = space
         self._barriers = {op for op in block.ops if _is_barrier(op)}
         self.ops: list[Operation] = [
             op for op in block.ops if op in self._barriers or not _is_carried_along(op)
         ]
         self._position = {op: position for position, op in enumerate(self.ops)}
         self._uses = {op: _values_used(op) for op in block.ops}
-        self._storages = _Storages(block)
+        self._storages = _Storages(block, space)
         self._written = self._writers()
         self.graph = self._build()
 
@@ -65,6 +82,29 @@ class BlockSteps:
             for storage in self._users()
             if not self._storages.is_elsewhere(storage)
         )
+
+    def tensors(self) -> list[list[SSAValue]]:
+        """What each value of the graph holds, one after the other or under other shapes, in program order."""
+        storages = [s for s in self._users() if not self._storages.is_elsewhere(s)]
+        held: dict[SSAValue, list[SSAValue]] = {storage: [] for storage in storages}
+        for op in self._block.ops:
+            for value in _tensors(op.results):
+                storage = self._storages.of(value)
+                if storage in held and not is_empty(value):
+                    held[storage].append(value)
+        return list(held.values())
+
+    def step_at(self, op: Operation) -> int | None:
+        """The step that an op of the block is; None for one that goes along."""
+        return self._position.get(op)
+
+    def in_block(self, op: Operation) -> Operation:
+        """The op of the block that an op is, or stands in."""
+        while op.parent is not self._block:
+            around = op.parent_op()
+            assert around is not None
+            op = around
+        return op
 
     def reads_stay(self, step: int) -> bool:
         """Whether no later step writes to what a step uses, so that it could run again with the same result."""
@@ -204,21 +244,25 @@ class BlockSteps:
         """The most bytes that what stands in an op takes for itself; regions of one op do not run at once."""
         if isinstance(op, StructuredOp):
             return 0  # scalars
+        if isinstance(op, SymbolicKernel) and self._space != ARENA_SPACE:
+            return 0
         if isinstance(op, SymbolicKernel) and self._workspace_of is not None:
             return self._workspace_of(op)
         if isinstance(op, LaunchOp) and not any(isinstance(o, EmptyOp | ConstantOp) for o in op.walk()):
             return 0  # all is built in its outs
         blocks = (block for region in op.regions for block in region.blocks)
         return max(
-            (BlockSteps(block, self._alignment, self._workspace_of).peak() for block in blocks), default=0
+            (BlockSteps(block, self._alignment, self._workspace_of, self._space).peak() for block in blocks),
+            default=0,
         )
 
 
 class _Storages:
     """Which tensors of a block share memory. A storage is known by one of its tensors."""
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Block, space: int):
         self._block = block
+        self._space = space
         self._parent: dict[SSAValue, SSAValue] = {}
         self._size: dict[SSAValue, int] = {}
         self._elsewhere: set[SSAValue] = set()
@@ -252,6 +296,8 @@ class _Storages:
         if isinstance(op, ConstantOp):
             self._elsewhere.add(op.result)
             return
+        if _space_of(op) != self._space:
+            self._elsewhere.update(_tensors(op.results))
         operands, updated = set(op.operands), set(_updated(op))
         pairs = [(op.operands[position], result) for position, result in destinations(op)]
         for source, other in (*pairs, *aliases_of(op)):
@@ -282,6 +328,11 @@ def byte_size(value: SSAValue) -> int:
     """The bytes of a tensor of static shape."""
     type_ = tensor_type(value)
     return prod(type_.get_shape()) * to_numpy_dtype(type_.element_type).itemsize
+
+
+def _space_of(op: Operation) -> int:
+    """The memory space that what an op makes lies in."""
+    return op.memory_space if isinstance(op, CopyOp) else ARENA_SPACE
 
 
 def _is_carried_along(op: Operation) -> bool:

@@ -180,11 +180,6 @@ def cuts_of(launch: LaunchOp) -> list[Cut]:
 
 
 def cut_along(launch: LaunchOp, axis: int) -> Cut | None:
-    """The cut of a launch of one result along an axis of that, if there is one."""
-    return _Finder(launch).find(axis)
-
-
-def cut_along(launch: LaunchOp, axis: int) -> Cut | None:
     """The cut of a launch of one result along an axis of the result, if there is one."""
     return _Finder(launch).find(axis)
 

@@ -10,9 +10,15 @@ bytes are live:
 3. *Recomputation*: what is kept long over the peak and is cheap is made a second time, right before it is used again.
    If what it is made from is gone by then, that is made again, too.
 
-Then the order once more. Tiles that take bytes away but do not fit come after that, and the last two steps again. If
-that is not enough, the pass fails. The error says what is live at least, whatever the
-order of the launches and whatever single one is run again (`recomputation_bound`), with the model's nodes.
+Then the order once more, and
+
+4. *Spilling*, only where `spill` allows it: what is idle over the peak is copied to memory space 1 after a use, and
+   back right before the next one (`spill_tensors`).
+
+Tiles that take bytes away but do not fit cost most. They come after all that, if spilling does not do without them, and
+then the last three steps again. If that is not enough, the pass fails. The error says what is live at least, with
+the model's nodes: whatever the order of the launches and whatever single one is run again (`recomputation_bound`), or
+whatever is spilled (`step_bound`).
 
 Without a budget, what the model takes as imported is one: the most bytes that live at once if every operator runs on
 its own. It is a wish: tried are orders, then tiles that fit or smaller workspaces, whichever costs less time, and
@@ -20,39 +26,42 @@ recomputation. What stays above it is a remark. Nearly all models are far below.
 launches are first taken to work in more bytes than most of them do, and what they need is looked at only where that
 would be too much.
 
-`plan-workspaces{budget=N}` then sizes workspaces within the budget, and `assign-buffers{budget=N}` refuses an arena
-that is larger.
+`plan-workspaces{budget=N}` then sizes workspaces within the budget, and `assign-buffers{budget=N spill=M}` refuses
+arenas that are larger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, Literal, NamedTuple
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 
 from mlopt.diagnostics import Diagnostic, PassFailure, Place, RemarkKind, Severity
-from mlopt.dialects.kernel import LaunchOp, SymbolicKernel
+from mlopt.dialects.kernel import CopyOp, LaunchOp, SymbolicKernel
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main, only_block
 from mlopt.ir.imported import imported_max_live
 from mlopt.ir.locations import nodes_text, place_of_op
+from mlopt.ir.memory_spaces import SPILL_SPACE
 from mlopt.ir.rewrite_limit import may_rewrite
 from mlopt.ir.rewrite_scope import is_enabled
 from mlopt.memory import Buffer, plan
 from mlopt.memory.rematerialization import Necessary, best_rerun, recomputation_bound
 from mlopt.memory.scheduling import schedule
-from mlopt.memory.steps import StepGraph, profile
-from mlopt.passes.kernel.block_steps import BlockSteps
+from mlopt.memory.spilling import choose_spills, step_bound
+from mlopt.memory.steps import StepGraph, peak_of, profile
+from mlopt.passes.kernel.block_steps import BlockSteps, byte_size
 from mlopt.passes.kernel.flops import flops_of
 from mlopt.passes.kernel.fuse_kernels import describe
 from mlopt.passes.kernel.launches import blocks_with_launches
 from mlopt.passes.kernel.run_again import run_again
-from mlopt.passes.kernel.tile_chain import best_tiling
+from mlopt.passes.kernel.spill_tensors import gaps_of, spill
+from mlopt.passes.kernel.tile_chain import Tilings
 from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import KERNEL_LEVEL
@@ -68,11 +77,15 @@ _ROUNDS = 3
 class FitMemoryPass(Pass):
     """Make a model run in a budget of bytes: reorder, then cut launches into tiles, then compute cheap values again.
 
-    Each move is reported with the bytes live at once before and after it, and its price in scalar operations and
-    modelled time. Fails if nothing fits, and says what must be live at once. Nothing is done if the budget is kept.
+    If that is not enough, and only if `spill` allows it, tensors are copied to a second memory, and back for their next
+    use. Each move is reported with the bytes live at once before and after it, and its price in scalar operations,
+    bytes moved and modelled time. Fails if nothing fits, and says what must be live at once. Nothing is done if the
+    budget is kept.
 
     Options: `budget`: the bytes of the arena (default: a wish for what lives at once in the model as imported; nothing
-    is done if that is not known); `nodes`: how many steps the search for an order may try in each block.
+    is done if that is not known); `spill`: with a budget, the bytes of the arena of memory space 1, or `any` for as
+    many as it takes (default: nothing is spilled); `nodes`: how many steps the search for an order may try in each
+    block.
     """
 
     name = "fit-memory"
@@ -83,14 +96,20 @@ class FitMemoryPass(Pass):
         "order-block": "The steps of a block in an order of smaller peak.",
         "tile-chain": "Launches run one tile after the other.",
         "run-again": "Launches run a second time, so that their results are not kept.",
+        "spill-tensor": "A tensor is in a second memory while nothing uses it.",
     }
 
     budget: int | None = None
+    spill: int | Literal["any"] | None = None
     nodes: int = 100_000
 
     def __post_init__(self) -> None:
         if self.budget is not None and self.budget < 0:
             raise PassFailure(f"the budget can't be negative, found {self.budget}")
+        if isinstance(self.spill, int) and self.spill < 0:
+            raise PassFailure(f"the bytes to spill to can't be negative, found {self.spill}")
+        if self.spill is not None and self.budget is None:
+            raise PassFailure("what may be spilled goes with a budget, of the memory that is spilled from")
         if self.nodes < 0:
             raise PassFailure(f"the nodes of a search can't be negative, found {self.nodes}")
 
@@ -100,9 +119,38 @@ class FitMemoryPass(Pass):
         if main is None:
             raise PassFailure("the module has no function '@main'", place=place_of_op(op))
         if self.budget is not None:
-            return _Fitting(ctx, main, self.budget, self.nodes).run()
+            return _Fitting(ctx, main, self.budget, self.spill, self.nodes).run()
         wish = imported_max_live(op)
-        return wish is not None and _Fitting(ctx, main, wish, self.nodes).run_if_above()
+        return wish is not None and _Fitting(ctx, main, wish, None, self.nodes).run_if_above()
+
+
+class _Price(NamedTuple):
+    """What moves cost, and the bytes live at once that they take away."""
+
+    flops: int = 0
+    moved: int = 0
+    nanoseconds: float = 0.0
+    bytes: int = 0
+
+    def plus(self, other: _Price) -> _Price:
+        return _Price(
+            self.flops + other.flops,
+            self.moved + other.moved,
+            self.nanoseconds + other.nanoseconds,
+            self.bytes + other.bytes,
+        )
+
+    def minus(self, other: _Price) -> _Price:
+        return self.plus(_Price(-other.flops, -other.moved, -other.nanoseconds, -other.bytes))
+
+    def text(self) -> str:
+        """The price alone."""
+        moved = f", {self.moved} bytes moved" if self.moved else ""
+        return f"{self.flops} flops{moved} and {self.nanoseconds / 1000:.0f} us as modelled"
+
+    def step_text(self) -> str:
+        """What a kind of moves gains, for what."""
+        return f"{-self.bytes:+} bytes for {self.text()}"
 
 
 @dataclass(frozen=True)
@@ -118,20 +166,31 @@ class _Proof:
 class _Fitting:
     """The moves, made in the IR one by one."""
 
-    def __init__(self, ctx: CompilerContext, main: func.FuncOp, budget: int, nodes: int):
+    def __init__(
+        self,
+        ctx: CompilerContext,
+        main: func.FuncOp,
+        budget: int,
+        spill: int | Literal["any"] | None,
+        nodes: int,
+    ):
         self._ctx = ctx
         self._main = main
         self._block = only_block(main)
         self._needs = WorkspaceNeeds(ctx.target)
-        self._budget = self._capacity = budget // self._needs.alignment * self._needs.alignment
+        self._budget = self._capacity = self._aligned(budget)
+        self._spill_allowed = spill is not None
+        self._spill_budget = self._aligned(spill) if isinstance(spill, int) else None
+        self._tilings = Tilings(self._needs)
         self._nodes = nodes
         self._changed = False
         self._known: dict[Block, BlockSteps] = {}
+        self._gains: dict[str, _Price] = {}
 
     def run(self) -> bool:
         before = self._peak()
         if before <= self._budget >= _height(self._steps(self._block).graph):
-            self._report(before, before, (0, 0.0))
+            self._report(before, before, _Price())
             return False
         cost, as_given = self._cost(), self._proof()
         if not self._make_fit():
@@ -145,10 +204,7 @@ class _Fitting:
         """Make moves until everything fits, or there are no more."""
         self._capacity = self._budget
         for _ in range(_ROUNDS):
-            again = (self._recompute, self._reorder)
-            for move in (self._reorder, self._tile, *again, self._tile_anyway, *again):
-                if self._peak() > self._capacity:
-                    move()
+            self._fit()
             after = self._peak()
             if after > self._budget:
                 return False
@@ -163,9 +219,8 @@ class _Fitting:
         if self._stays_below() or self._peak() <= self._budget:
             return False
         before, cost = self._peak(), self._cost()
-        for move in (self._reorder, self._relieve, self._recompute, self._reorder):
-            if self._peak() > self._capacity:
-                move()
+        order, again = ("order", self._reorder), ("second runs", self._recompute)
+        self._make(order, ("tiles or smaller workspaces", self._relieve), again, order)
         if self._peak() > self._budget:
             proof = self._proof()
             message = (
@@ -176,6 +231,33 @@ class _Fitting:
         else:
             self._report(before, self._peak(), cost)
         return self._changed
+
+    def _fit(self) -> None:
+        """Make moves until what is live fits into the capacity, or nothing more helps."""
+        order, tiles = ("order", self._reorder), ("tiles", self._tile)
+        again, spilling = ("second runs", self._recompute), ("spilling", self._spill)
+        if "spilling" in self._gains:  # only the plan did not fit: a little more has to go
+            self._make(spilling)
+        self._make(order, tiles, again, order)
+        if self._spill_allowed and self._peak() > self._capacity:
+            if self._spilling_fits(self._block, self._capacity, self._spill_budget):
+                self._make(spilling)
+        self._make(("tiles", self._tile_anyway), again, order)
+        if self._spill_allowed:
+            self._make(spilling)
+
+    def _make(self, *moves: tuple[str, Callable[[], None]]) -> None:
+        """Make moves, with their names in the summary, as long as it does not fit; add up their gains and prices."""
+        for name, move in moves:
+            peak, cost = self._peak(), self._cost()
+            if peak <= self._capacity:
+                return
+            move()
+            gained = self._cost().minus(cost)._replace(bytes=peak - self._peak())
+            self._gains[name] = self._gains.get(name, _Price()).plus(gained)
+
+    def _aligned(self, nbytes: int) -> int:
+        return nbytes // self._needs.alignment * self._needs.alignment
 
     # What it takes
 
@@ -211,11 +293,16 @@ class _Fitting:
     def _peak(self) -> int:
         return self._steps(self._block).peak()
 
-    def _cost(self) -> tuple[int, float]:
-        """The scalar operations of all launches, and the modelled nanoseconds of all kernels, each run once."""
+    def _cost(self) -> _Price:
+        """What all kernels and copies to and from the second memory cost, each run once."""
         kernels = [op for op in self._main.walk() if isinstance(op, SymbolicKernel)]
-        flops = sum(flops_of(op) for op in kernels if isinstance(op, LaunchOp))
-        return flops, sum(self._needs.nanoseconds(op) for op in kernels)
+        copies = [op for op in self._main.walk() if isinstance(op, CopyOp)]
+        return _Price(
+            flops=sum(flops_of(op) for op in kernels if isinstance(op, LaunchOp)),
+            moved=sum(byte_size(op.result) for op in copies),
+            nanoseconds=sum(map(self._needs.nanoseconds, kernels))
+            + sum(map(self._needs.copy_nanoseconds, copies)),
+        )
 
     def _worst(self) -> tuple[BlockSteps, Block, int]:
         """The innermost block in which the most is live, and what it may take."""
@@ -239,7 +326,8 @@ class _Fitting:
             found = schedule(steps.graph, nodes=self._nodes)
             owner = block.parent_op()
             assert owner is not None
-            if found.peak < found.source_peak and may_rewrite("order-block", owner):
+            is_better = found.peak < found.source_peak and self._can_spill(block, found.order)
+            if is_better and may_rewrite("order-block", owner):
                 self._ctx.count(FitMemoryPass.name, "orders-changed")
                 message = f"in another order {found.source_peak} bytes live at once become {found.peak}"
                 self._remark("passed", message, steps.first_moved(found.order))
@@ -258,7 +346,7 @@ class _Fitting:
         """The best tiling, if there is one that costs no more than so many nanoseconds."""
         before = self._peak()
         steps, _, capacity = self._worst()
-        tiling = best_tiling(steps, capacity, self._needs, only_fitting=only_fitting)
+        tiling = self._tilings.best(steps, capacity, only_fitting=only_fitting)
         if tiling is None:
             return False
         more = self._needs.nanoseconds(tiling.launch) - sum(map(self._needs.nanoseconds, tiling.members))
@@ -330,19 +418,93 @@ class _Fitting:
                 costs.append(None)
         return costs
 
+    def _spill(self) -> None:
+        self._spill_in(self._block, self._capacity, self._spill_budget)
+
+    def _spill_in(self, block: Block, capacity: int, room: int | None) -> None:
+        """Spill in a block, and where that is not enough in the blocks of its loops and branches."""
+        steps = self._steps(block)
+        gaps, tensors = gaps_of(steps)
+        chosen = choose_spills(steps.graph, gaps, capacity, self._spilled(block), room)
+        allowed = {
+            number
+            for number in sorted({gap.contents for gap in chosen})
+            if may_rewrite("spill-tensor", tensors[number].op)
+        }
+        found = [gap for gap in chosen if gap.contents in allowed]
+        if found:
+            before, cost = self._peak(), self._cost()
+            spilled = spill(steps, found, tensors)
+            self._note_change()
+            after, price = self._peak(), self._price(cost)
+            for one in spilled:
+                self._ctx.count(FitMemoryPass.name, "tensors-spilled")
+                users = " and ".join(map(_described, one.before))
+                self._remark(
+                    "passed",
+                    f"{byte_size(one.tensor)} bytes made by {_described(one.tensor.op)} are spilled to memory space "
+                    f"{SPILL_SPACE} after {_described(one.after)}, and back before {users}",
+                    one.tensor.op,
+                )
+            tensors_text = f"{len(spilled)} tensor{'s' * (len(spilled) != 1)}"
+            self._remark(
+                "analysis",
+                f"{tensors_text} spilled: {before} bytes live at once become {after}{price}",
+                self._main,
+            )
+        steps = self._steps(block)
+        live, there = profile(steps.graph, range(len(steps.ops))), self._spilled(block)
+        for op, step, bytes, elsewhere in zip(list(steps.ops), steps.graph.steps, live, there, strict=True):
+            for inner in _blocks_of_control_flow(op) if bytes > capacity else ():
+                left = None if room is None else room - elsewhere
+                self._spill_in(inner, capacity - (bytes - step.workspace), left)
+
+    def _spilling_fits(self, block: Block, capacity: int, room: int | None) -> bool:
+        """Whether what is live fits if tensors are spilled, without doing it."""
+        steps = self._steps(block)
+        gaps, _ = gaps_of(steps)
+        live = profile(steps.graph, range(len(steps.ops)))
+        for gap in choose_spills(steps.graph, gaps, capacity, self._spilled(block), room):
+            for step in range(gap.after + 1, gap.before):
+                live[step] -= steps.graph.values[gap.value].size
+        for op, step, bytes in zip(steps.ops, steps.graph.steps, live, strict=True):
+            inner, left = _blocks_of_control_flow(op), capacity - (bytes - step.workspace)
+            if bytes > capacity and not (
+                inner and all(self._spilling_fits(block, left, room) for block in inner)
+            ):
+                return False
+        return True
+
+    def _spilled(self, block: Block) -> list[int]:
+        """The bytes that are in the second memory while each step of a block runs."""
+        there = self._spilled_steps(block)
+        return profile(there.graph, range(len(there.ops)))
+
+    def _spilled_steps(self, block: Block) -> BlockSteps:
+        """The steps of a block with the bytes that they have in the second memory."""
+        return BlockSteps(block, self._needs.alignment, space=SPILL_SPACE)
+
+    def _can_spill(self, block: Block, order: Sequence[int]) -> bool:
+        """Whether the second memory is large enough in another order of a block."""
+        if self._spill_budget is None:
+            return True
+        return peak_of(self._spilled_steps(block).graph, order) <= self._spill_budget
+
     # What is said
 
-    def _price(self, before: tuple[int, float]) -> str:
-        flops, nanoseconds = self._cost()
-        return f", for {flops - before[0]} flops and {(nanoseconds - before[1]) / 1000:.0f} us as modelled"
+    def _price(self, before: _Price) -> str:
+        return f", for {self._cost().minus(before).text()}"
 
-    def _report(self, before: int, after: int, cost: tuple[int, float]) -> None:
+    def _report(self, before: int, after: int, cost: _Price) -> None:
         message = f"{after} bytes live at once fit into {self._budget}"
         if self._changed:
-            flops, nanoseconds = self._cost()
+            now = self._cost()
+            steps = ", ".join(
+                f"{name} {price.step_text()}" for name, price in self._gains.items() if any(price)
+            )
             message = (
-                f"{message}, {before} did not: {_percent(flops, cost[0])} flops, "
-                f"{_percent(nanoseconds, cost[1])} modelled time"
+                f"{message}, {before} did not: {_percent(now.flops, cost.flops)} flops, "
+                f"{_percent(now.nanoseconds, cost.nanoseconds)} modelled time; {steps}"
             )
         self._remark("analysis", message, self._main)
 
@@ -355,7 +517,7 @@ class _Fitting:
         self._let_workspaces_be_scarce(True)
         steps = self._steps(self._block)
         graph = self._least_graph(steps)
-        bound = recomputation_bound(graph, steps.writers)
+        bound = self._bound(graph, steps)
         where = steps.ops[bound.step]
         proof = _Proof(bound.bytes, _described(where), place_of_op(where), tuple(_notes(steps, graph, bound)))
         self._let_workspaces_be_scarce(scarce)
@@ -365,14 +527,13 @@ class _Fitting:
         proof = as_given
         if as_given.bytes > self._budget:
             message = (
-                f"no order of the launches, and no second run of single ones, fits into {self._budget} bytes: "
+                f"{self._ways()} fits into {self._budget} bytes: "
                 f"while {as_given.where} runs, at least {as_given.bytes} are live"
             )
         else:
             message = (
-                f"found no way to fit into {self._budget} bytes; it is proved that no order of the launches, and no "
-                f"second run of single ones, takes less than {as_given.bytes}, which are live while {as_given.where} "
-                "runs"
+                f"found no way to fit into {self._budget} bytes{self._room()}; it is proved that {self._ways()} takes "
+                f"less than {as_given.bytes}, which are live while {as_given.where} runs"
             )
         now = self._proof()
         if now.bytes < as_given.bytes and now.bytes > self._budget:
@@ -385,6 +546,17 @@ class _Fitting:
             message += f"; switched off: {', '.join(off)}"
         raise PassFailure(message, place=proof.place, notes=proof.notes)
 
+    def _ways(self) -> str:
+        if self._spill_allowed:
+            return "no order of the launches, no second run of single ones, and no spilling"
+        return "no order of the launches, and no second run of single ones,"
+
+    def _room(self) -> str:
+        return "" if self._spill_budget is None else f", and {self._spill_budget} to spill to"
+
+    def _bound(self, graph: StepGraph, steps: BlockSteps) -> Necessary:
+        return step_bound(graph) if self._spill_allowed else recomputation_bound(graph, steps.writers)
+
     def _least_graph(self, steps: BlockSteps) -> StepGraph:
         """The graph of a block in which loops and branches take what they take at least."""
         changed: list[int] = []
@@ -393,7 +565,7 @@ class _Fitting:
             blocks = _blocks_of_control_flow(op)
             if blocks and step.workspace:
                 inner = [self._steps(block) for block in blocks]
-                least = max(recomputation_bound(self._least_graph(s), s.writers).bytes for s in inner)
+                least = max(self._bound(self._least_graph(s), s).bytes for s in inner)
             changed.append(least)
         new = (step._replace(workspace=least) for step, least in zip(steps.graph.steps, changed, strict=True))
         return StepGraph(tuple(new), steps.graph.values)

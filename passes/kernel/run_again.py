@@ -29,6 +29,11 @@ def run_again(launches: Sequence[LaunchOp], before: Operation) -> None:
             op.location = launch.location
             block.insert_op_before(op, before)
         copies[launch.res[0]] = copy.res[0]
+    use_from(before, copies)
+
+
+def use_from(before: Operation, copies: dict[SSAValue, SSAValue]) -> None:
+    """Let an op and those behind it in its block use `copies` of tensors, and reshapes of them where they used such."""
     for op in _from(before):
         for inner in op.walk():
             for position, operand in enumerate(inner.operands):

@@ -47,6 +47,10 @@ class Tiling:
             member.detach()
             member.erase()
 
+    def discard(self) -> None:
+        """Forget the launch."""
+        self.launch.erase()
+
 
 def _erase_readers(op: Operation) -> None:
     """Erase the reshapes, and reshapes of these, that only members read, which are gone."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from math import inf, prod
 
-from xdsl.dialects import func
+from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Attribute, Block, Region
 
-from mlopt.dialects.kernel import LaunchOp, MapOp, StructuredOp, SymbolicKernel
+from mlopt.dialects.kernel import CopyOp, LaunchOp, MapOp, StructuredOp, SymbolicKernel
 from mlopt.ir.context import CompilerContext, ScratchNeed, Target
 from mlopt.passes.convert_kernel_to_memref import ConvertKernelToMemrefPass
+from mlopt.passes.convert_kernel_to_memref.emitter import memref_of
 from mlopt.passes.convert_kernel_to_memref.module_state import Key, structural_key
 from mlopt.passes.kernel.block_steps import BlockSteps
 from mlopt.passes.memref.plan_workspaces import DEFAULT_ALIGNMENT, workspace_need
@@ -40,6 +41,7 @@ class WorkspaceNeeds:
         self._target = target
         self._known: dict[Key, ScratchNeed] = {}
         self._of: dict[SymbolicKernel, ScratchNeed] = {}
+        self._copies: dict[Attribute, float] = {}
 
     def need(self, kernel: SymbolicKernel) -> ScratchNeed:
         """The least and the best workspace of a kernel, and its time in them."""
@@ -86,6 +88,18 @@ class WorkspaceNeeds:
         """How long a call takes in the least workspace, roughly; 0 if nothing is known of that."""
         need = self.need(kernel)
         return 0.0 if need.nanoseconds is None else need.nanoseconds(self.least(kernel))
+
+    def copy_nanoseconds(self, copy: CopyOp) -> float:
+        """How long it takes to copy a tensor, roughly; 0 if nothing is known of that."""
+        type_ = copy.result.type
+        if type_ not in self._copies:
+            block = Block(arg_types=[memref_of(type_), memref_of(type_)])
+            block.add_ops([memref.CopyOp(*block.args), func.ReturnOp()])
+            function = func.FuncOp("copy", (block.arg_types, []), Region(block))
+            ModuleOp([function])
+            need = ScratchNeed(0, 0) if self._target is None else self._target.scratch_need(function)
+            self._copies[type_] = 0.0 if need.nanoseconds is None else need.nanoseconds(need.minimum)
+        return self._copies[type_]
 
     def _lower(self, kernel: SymbolicKernel) -> ScratchNeed:
         block = Block(arg_types=[operand.type for operand in kernel.operands])

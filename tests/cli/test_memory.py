@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.mlopt_command import BATCH, Command
+from tests.test_spilling import PRODUCTS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -258,7 +259,32 @@ def test_a_budget_that_is_not_met_is_explained(mlopt: Command) -> None:
     assert "note: " in done.err
 
 
+def test_spilling_where_nothing_else_fits(mlopt: Command) -> None:
+    """The table has both memories, the picture a panel for each, and each has a file of offsets."""
+    Path("p.mlir").write_text(PRODUCTS)
+    options = ("p.mlir", "--no-optimize", "--memory-budget", "2KiB")
+    assert mlopt("memory", *options).code == 1
+    done = mlopt("memory", *options, "--spill-budget", "1KiB", "--csv", "p.csv", "--svg", "p.svg", "-v")
+    assert done.code == 0
+    found = figures(done.out)
+    assert (found["arena"], found["memory space 1: arena"]) == ("2,048", "1,024")
+    assert found["copied there and back in a run"] == "2,048"
+    assert "a_spilled" in done.out
+    assert Path("p.space1.csv").read_text().splitlines()[1].startswith("a_spilled,")
+    assert "p.mlir: memory space 1" in Path("p.svg").read_text()
+    assert mlopt("memory", "p.space1.csv").code == 0
+    done = mlopt("memory", *options, "--spill-budget", "960")
+    assert done.code == 1
+    assert "found no way to fit into 2048 bytes, and 960 to spill to" in done.err
+
+
 def test_wrong_budgets(mlopt: Command) -> None:
+    done = mlopt("memory", "m.onnx", "--memory-budget", "1KiB", "--spill-budget", "much")
+    assert done.code == 2
+    assert "expected a number of bytes, such as 65536, 64KiB or 1.5MB, or any, found 'much'" in done.err
+    done = mlopt("memory", "m.onnx", "--spill-budget", "any")
+    assert done.code == 2
+    assert "--spill-budget goes with --memory-budget" in done.err
     done = mlopt("memory", "m.onnx", "--memory-budget", "much")
     assert done.code == 2
     assert "expected a number of bytes, such as 65536, 64KiB or 1.5MB, found 'much'" in done.err

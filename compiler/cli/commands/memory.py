@@ -57,7 +57,7 @@ def add_parser(commands: Commands) -> None:
         "--csv",
         type=Path,
         metavar="FILE",
-        help="write buffers and offsets, as 'mlopt plan' reads and writes them",
+        help="write buffers and offsets, as 'mlopt plan' reads and writes them (of memory space 1: FILE.space1.csv)",
     )
     command.add_argument(
         "--compare",
@@ -91,9 +91,10 @@ def run(arguments: argparse.Namespace) -> int:
     shown = _shown(arguments)
     plan = shown.plan
     plans = [(shown.title, plan)]
-    if arguments.compare is not None:
-        other = _compared(arguments, arguments.compare)
+    other = None if arguments.compare is None else _compared(arguments, arguments.compare)
+    if other is not None:
         plans = [(shown.title, plan), (other.title, other.plan)]
+    pictures = [picture for one in (shown, *((other,) if other else ())) for picture in one.pictures()]
     console = Console(highlight=False)
     console.print(totals_table(shown.figures(), plan))
     donated = [] if shown.compilation is None else donated_memory(shown.compilation.module)
@@ -104,13 +105,18 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(comparison_table(plans))
     if arguments.verbose:
         console.print(buffers_table(plan.buffers))
+        if shown.spill is not None:
+            console.print(buffers_table(shown.spill.buffers))
     if arguments.csv is not None:
-        table = table_of([planned.buffer for planned in plan.buffers])
-        write_plan(arguments.csv, table, {planned.buffer.id: planned.offset for planned in plan.buffers})
-        say(arguments, f"wrote {arguments.csv}")
+        spill_path = arguments.csv.with_suffix(f".space1{arguments.csv.suffix}")
+        for path, one in ((arguments.csv, plan), (spill_path, shown.spill)):
+            if one is not None:
+                table = table_of([planned.buffer for planned in one.buffers])
+                write_plan(path, table, {planned.buffer.id: planned.offset for planned in one.buffers})
+                say(arguments, f"wrote {path}")
     for path, draw in ((arguments.svg, memory_picture), (arguments.html, memory_page)):
         if path is not None:
-            write_text(path, draw(plans))
+            write_text(path, draw(pictures))
             say(arguments, f"wrote {path}")
     if shown.compilation is None:
         return 0
@@ -125,6 +131,12 @@ class _Shown:
     title: str
     plan: MemoryPlan
     compilation: Compilation | None = None
+    spill: MemoryPlan | None = None
+
+    def pictures(self) -> list[tuple[str, MemoryPlan]]:
+        """The plans of all memory spaces, with titles."""
+        own = [(self.title, self.plan)]
+        return own if self.spill is None else [*own, (f"{self.title}: memory space 1", self.spill)]
 
     def figures(self) -> dict[str, object]:
         """The `memory` section of the report; of a plan on its own the status."""
@@ -183,10 +195,11 @@ def _compared(arguments: argparse.Namespace, other: str) -> _Shown:
 def _compiled(arguments: argparse.Namespace, options: CompileOptions, model: Path, title: str) -> _Shown:
     from mlopt.arrays import read_npz
     from mlopt.compilation import load_model
-    from mlopt.visual.planned import memory_plan
+    from mlopt.visual.planned import memory_plan, spill_plan
 
     inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
     with progress(f"loading {model}"):
         compilation = load_model(model, options, inputs=inputs)
     compilation = compile_with_progress(arguments, compilation, "memref")
-    return _Shown(title, memory_plan(compilation.module), compilation)
+    module = compilation.module
+    return _Shown(title, memory_plan(module), compilation, spill_plan(module))

@@ -31,7 +31,7 @@ from mlopt.passes.kernel.fit_memory import FitMemoryPass
 from mlopt.passes.kernel.join_launches import joined
 from mlopt.passes.kernel.launches import blocks_with_launches
 from mlopt.passes.kernel.run_again import run_again
-from mlopt.passes.kernel.tile_chain import Tiling, best_tiling, candidates
+from mlopt.passes.kernel.tile_chain import Tiling, Tilings, candidates
 from mlopt.passes.kernel.workspace_needs import WorkspaceNeeds
 from mlopt.passes.memref.summary import memory_summary
 from mlopt.passes.registry import load_pass
@@ -208,9 +208,9 @@ def test_tiles_of_tiles_are_few() -> None:
         func.return %y : tensor<8x8x8xf32>
       }"""
     result, needs, moves = run_passes(text), WorkspaceNeeds(None), 0
-    block = only_block(main_of(result.module))
+    block, tilings = only_block(main_of(result.module)), Tilings(needs)
     x, w = np.arange(256, dtype=np.int8).reshape(8, 8, 4), np.eye(4, 8, dtype=np.float32) / 128
-    while tiling := best_tiling(steps_of(block, needs), 0, needs, only_fitting=False):
+    while tiling := tilings.best(steps_of(block, needs), 0, only_fitting=False):
         tiling.apply()
         moves += 1
         assert all(len(launch.body.ops) <= 160 for launch in result.launches)
