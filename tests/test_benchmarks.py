@@ -173,3 +173,14 @@ def test_scheduling(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(rows) == 8
     assert all(float(ratio) >= 1 for row in rows for ratio in row.split()[6:])
     assert out.count("2 of 2 proved") >= 3
+
+
+def test_budgets(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for the arena as it is, and one for a budget that is met: the outputs in the file beside it are right."""
+    arena = mlopt.compile(model, inputs={"x": batch_of(5)}).memory.arena_bytes
+    runpy.run_path(str(BENCHMARKS / "budgets.py"))["main"](["--parts", "1.0,0.0", str(model)])
+    _, whole, met, refused, *_ = capsys.readouterr().out.splitlines()
+    assert whole.split() == ["small", str(arena)]
+    assert met.split()[:4] == ["100%", str(arena), "0", "0"]
+    assert float(met.split()[5]) < 1e-5
+    assert refused.split()[:2] == ["0%", "0"] and "at least" in refused
