@@ -239,9 +239,8 @@ class _Fitting:
         if "spilling" in self._gains:  # only the plan did not fit: a little more has to go
             self._make(spilling)
         self._make(order, tiles, again, order)
-        if self._spill_allowed and self._peak() > self._capacity:
-            if self._spilling_fits(self._block, self._capacity, self._spill_budget):
-                self._make(spilling)
+        if self._spill_allowed and self._spilling_fits(self._block, self._capacity, self._spill_budget):
+            self._make(spilling)
         self._make(("tiles", self._tile_anyway), again, order)
         if self._spill_allowed:
             self._make(spilling)
