@@ -94,9 +94,10 @@ class BodyLowering:
         return frozenset(d for d, s in enumerate(strides) if s and self._extents[d] > 1)
 
     def _read(self, expr: Read) -> Ref:
-        view = self._binding.source(expr).over(expr.index, self._extents)
+        source = self._binding.source(expr)
+        view = source.over(expr.index, self._extents)
         if expr.pad is None:
-            return Ref(Leaf(view.dtype, self._varying(view.strides), view), view.dtype)
+            return Ref(Leaf(view.dtype, self._varying(view.strides), view, source=source), view.dtype)
         dims = self._varying(view.strides) | frozenset(d for b in expr.bounds for d in b.expr.dims)
         return Ref(Padded(view.dtype, dims, view, expr.bounds, self._refs[expr.pad]), view.dtype)
 

@@ -43,11 +43,13 @@ class Ref(NamedTuple):
 class Leaf(Node):
     """Elements that stand in memory: `view` has one axis per iteration dimension (stride 0 where it is constant).
 
-    `constant` leaves hold one element whose value is known when the plan is made.
+    `constant` leaves hold one element whose value is known when the plan is made. Of `view`, only elements of `source`
+    are read: where padding is left out of a reduction, the rest of it reaches beyond.
     """
 
     view: View
     constant: bool = False
+    source: View | None = None
 
 
 @dataclass(eq=False, slots=True)

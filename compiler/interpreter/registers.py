@@ -39,6 +39,11 @@ def assign(
     return _Assignment(order, yields, outs, tile).run()
 
 
+def _may_read(leaf: Leaf, out: View) -> bool:
+    """Whether an element of the leaf may stand in an output."""
+    return may_overlap(leaf.view, out) and (leaf.source is None or may_overlap(leaf.source, out))
+
+
 class _Assignment:
     def __init__(
         self, order: Sequence[Node], yields: Sequence[Ref], outs: Sequence[View], tile: tuple[int, ...]
@@ -57,7 +62,7 @@ class _Assignment:
         for ref in yields:
             self._last_use[ref.node] = end
         leaves = [node for node in order if isinstance(node, Leaf)]
-        self._hazards = [[leaf for leaf in leaves if may_overlap(leaf.view, out)] for out in outs]
+        self._hazards = [[leaf for leaf in leaves if _may_read(leaf, out)] for out in outs]
         self._places: dict[Node, Place] = {}
         self._free: list[tuple[int, int]] = []
         self._top = 0
