@@ -1,14 +1,16 @@
 // RUN: mlopt-opt %s --split-input-file --convert-graph-to-kernel | filecheck %s
 
-// A loop keeps its shape; graph ops inside become launches, and the number of the trip a fill.
+// A loop keeps its shape; graph ops inside become launches, the number of the trip a fill, and what is gathered at it a
+// slice: it is within bounds, as the loop is.
 // CHECK-LABEL: func.func @running_sum(
 // CHECK-SAME:    %x: tensor<4x3xf32>, %h: tensor<3xf32>) -> tensor<4x3xf32> {
 // CHECK:         %all = tensor.empty() : tensor<4x3xf32>
 // CHECK:         %last, %sums = scf.for %i = %first to %end step %step iter_args(%a = %h, %w = %all) -> (tensor<3xf32>, tensor<4x3xf32>) : i64 {
 // CHECK-NEXT:      %[[EMPTY:.*]] = tensor.empty() : tensor<i64>
 // CHECK-NEXT:      %trip = kernel.fill %i : i64 outs(%[[EMPTY]] : tensor<i64>)
-// CHECK:           %row = kernel.launch @gather ins(%x, %trip : tensor<4x3xf32>, tensor<i64>)
-// CHECK:           %next = kernel.launch @add ins(%a, %row : tensor<3xf32>, tensor<3xf32>)
+// CHECK-NEXT:      %[[AT:.*]] = arith.index_cast %i : i64 to index
+// CHECK-NEXT:      %[[ROW:.*]] = tensor.extract_slice %x[%[[AT]], 0] [1, 3] [1, 1] : tensor<4x3xf32> to tensor<3xf32>
+// CHECK:           %next = kernel.launch @add ins(%a, %[[ROW]] : tensor<3xf32>, tensor<3xf32>)
 // CHECK:           %written = tensor.insert_slice %next into %w[%at, 0] [1, 3] [1, 1] : tensor<3xf32> into tensor<4x3xf32>
 // CHECK-NEXT:      scf.yield %next, %written : tensor<3xf32>, tensor<4x3xf32>
 // CHECK:         func.return %sums : tensor<4x3xf32>
