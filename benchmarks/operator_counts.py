@@ -88,9 +88,9 @@ class Outcome:
 def by_mlopt(source: Path, target: Path, inputs: Arrays) -> None:
     from mlopt.compilation import compile_model, load_model
     from mlopt.export import save_onnx
-    from mlopt.options import CompileOptions
+    from mlopt.options import CompileOptions, for_export
 
-    compilation = compile_model(load_model(source, CompileOptions(), inputs=inputs), "graph")
+    compilation = compile_model(load_model(source, for_export(CompileOptions()), inputs=inputs), "graph")
     save_onnx(compilation.module, compilation.ctx.weights, target)
 
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 from mlopt.diagnostics import InputError, PipelineError, Place
 from mlopt.ir.donations import Donation
 from mlopt.passes.pipelines import (
+    FINAL,
     MEMORY_STRATEGIES,
     OPTIMISATION_LEVELS,
     Level,
@@ -51,6 +52,14 @@ class CompileOptions:
     validate: bool | float = False
     bisect: bool = False
     reproducers: Path = Path("mlopt-reproducers")
+
+
+def for_export(options: CompileOptions) -> CompileOptions:
+    """`options` without what a level does for this engine alone; a pipeline given as text runs as it is."""
+    if options.pipeline_text is not None:
+        return options
+    disabled = (*options.pipeline.disabled, *(step.pass_name for step in FINAL))
+    return replace(options, pipeline=replace(options.pipeline, disabled=disabled))
 
 
 _UNITS = {

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mlopt.cli.arguments import (
     Commands,
@@ -21,9 +19,6 @@ from mlopt.cli.arguments import (
     say,
 )
 from mlopt.cli.progress import progress
-
-if TYPE_CHECKING:
-    from mlopt.options import CompileOptions
 
 
 def add_parser(commands: Commands) -> None:
@@ -52,11 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     from mlopt.diagnostics import Diagnostic, Place, Severity, print_diagnostic
     from mlopt.export import bound_inputs, check_onnx_path, save_onnx
     from mlopt.files import check_writable
+    from mlopt.options import for_export
 
     check_onnx_path(arguments.output)
     if arguments.report is not None:
         check_writable(arguments.report)
-    options, inputs = _for_export(compile_options(arguments)), example_inputs(arguments)
+    options, inputs = for_export(compile_options(arguments)), example_inputs(arguments)
     with progress(f"loading {arguments.model}"):
         compilation = load_model(arguments.model, options, inputs=inputs)
     compile_with_progress(arguments, compilation, "graph")
@@ -70,13 +66,3 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments, f"wrote {' and '.join(map(str, files))}")
     finish(arguments, compilation, None, {})
     return exit_code(compilation)
-
-
-def _for_export(options: CompileOptions) -> CompileOptions:
-    """Without what a level does for this engine alone; a pipeline given as text runs as it is."""
-    from mlopt.passes.pipelines import FINAL
-
-    if options.pipeline_text is not None:
-        return options
-    disabled = (*options.pipeline.disabled, *(step.pass_name for step in FINAL))
-    return replace(options, pipeline=replace(options.pipeline, disabled=disabled))
