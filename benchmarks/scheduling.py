@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from math import exp, log
 
+from mlopt.memory import PROVED
 from mlopt.memory.list_scheduling import LIST_RULES, list_order
 from mlopt.memory.scheduling import NODES, schedule
-from mlopt.memory.search import PROVED
 from mlopt.memory.steps import StepGraph, graph_of_nodes, peak_of
 
 UNIT = 64

@@ -25,8 +25,17 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 OPTIMAL = "optimal (max-live)"
 """Status of a plan that is as small as the most bytes live at one moment: proved to be the smallest."""
+PROVED = "optimal (proved)"
+"""Status of a plan larger than the most bytes live at one moment, when a search has shown that none is smaller."""
 GAP = "gap"
 """Status of a plan that is larger than that bound: perhaps optimal, not proved."""
+
+
+def status_of(height: int, max_live: int, bound: int = 0) -> str:
+    """The status of a plan of `height` bytes for buffers of which `max_live` live at once and that need `bound`."""
+    if height == max_live:
+        return OPTIMAL
+    return PROVED if height == bound else GAP
 
 
 class Plan(NamedTuple):
@@ -38,8 +47,8 @@ class Plan(NamedTuple):
 
     @property
     def status(self) -> str:
-        """`OPTIMAL` if the height equals the lower bound, else `GAP`."""
-        return OPTIMAL if self.height == self.lower_bound else GAP
+        """As `status_of` says it."""
+        return status_of(self.height, self.lower_bound)
 
 
 def plan(buffers: Sequence[Buffer], strategy: Strategy = "aggressive", *, repairs: int = 32) -> Plan:

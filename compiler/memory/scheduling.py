@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from mlopt.memory.list_scheduling import LIST_RULES, list_order
 from mlopt.memory.order_search import beam_order, exact_order
-from mlopt.memory.planner import GAP
-from mlopt.memory.search import PROVED
+from mlopt.memory.planner import GAP, PROVED
 from mlopt.memory.steps import Step, StepGraph, Value, largest_step, least_peak, peak_of, profile
 
 NODES = 1_000_000

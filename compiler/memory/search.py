@@ -36,7 +36,7 @@ from mlopt.memory.descent import Budget, Descents, KernelChoice, compiled_kernel
 from mlopt.memory.instance import Instance, unit_of
 from mlopt.memory.kernel import FOUND, NONE, SPENT
 from mlopt.memory.native import NativeKernel
-from mlopt.memory.planner import GAP, OPTIMAL, Plan, height_of, plan
+from mlopt.memory.planner import Plan, height_of, plan, status_of
 from mlopt.memory.segments import LENGTHS, Segments
 from mlopt.memory.windows import mend
 
@@ -45,9 +45,6 @@ WHOLE = 2500
 
 _SHARE = 8
 """An attempt above the bound gets one part in so many of the nodes of one at the bound: some ten of them are made."""
-
-PROVED = "optimal (proved)"
-"""Status of a plan larger than the most bytes live at one moment, when a search has shown that none is smaller."""
 
 
 class SearchResult(NamedTuple):
@@ -59,10 +56,8 @@ class SearchResult(NamedTuple):
 
     @property
     def status(self) -> str:
-        """`OPTIMAL` or `PROVED` if no smaller plan exists, else `GAP`."""
-        if self.plan.status == OPTIMAL:
-            return OPTIMAL
-        return PROVED if self.plan.height == self.bound else GAP
+        """As `status_of` says it."""
+        return status_of(self.plan.height, self.plan.lower_bound, self.bound)
 
 
 def search(

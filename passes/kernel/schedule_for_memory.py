@@ -11,8 +11,8 @@ from xdsl.ir import Block, Operation
 from mlopt.diagnostics import PassFailure
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.rewrite_limit import may_rewrite
+from mlopt.memory import PROVED
 from mlopt.memory.scheduling import Schedule, schedule
-from mlopt.memory.search import PROVED
 from mlopt.passes.kernel.block_steps import BlockSteps
 from mlopt.passes.kernel.launches import blocks_with_launches
 from mlopt.passmanager.base import Pass

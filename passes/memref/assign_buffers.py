@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp, UnitAttr, i8
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnitAttr, i8, i64
+from xdsl.ir import Attribute, Operation
 
 from mlopt.diagnostics import Diagnostic, PassFailure, Severity
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import nodes_text, place_of_op
 from mlopt.ir.memory_spaces import ARENA_NAMES, ARENA_SPACE, SPILL_SPACE, arena_name, space_attr
-from mlopt.memory import GAP, Buffer, Plan, plan
+from mlopt.memory import GAP, PROVED, Buffer, Plan, plan, status_of
 from mlopt.passes.memref.allocations import no_allocation_but_in
 from mlopt.passes.memref.liveness import WORKSPACE, Liveness
-from mlopt.passes.memref.verify_plan import ARENA, verify_plan
+from mlopt.passes.memref.verify_plan import ARENA, SMALLEST, verify_plan
 from mlopt.passes.memref.views import insert_argument, place_in
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import MEMREF_LEVEL
@@ -34,7 +34,8 @@ class AssignBuffersPass(Pass):
     What is allocated in another memory space lies in an arena of that space, the argument after that. Buffers that
     never live at the same time may share bytes. Each `memref.alloc` becomes a `memref.view` of its arena at a constant
     offset; types, strides and the order of ops stay as they are. What came out is verified from the IR alone, by code
-    that shares nothing with the planner.
+    that shares nothing with the planner. An arena above the most bytes live at one moment that the search proved to be
+    the smallest has that size as `mlopt.smallest`.
 
     Options: `strategy`: `aggressive` (any reuse, the best of several greedy plans), `conservative` (only buffers of
     exactly the same size share), `none` (every buffer has its own space); `alignment` of every offset in bytes;
@@ -83,19 +84,23 @@ class AssignBuffersPass(Pass):
         buffers: Sequence[tuple[memref.AllocOp, Buffer]],
     ) -> None:
         budget = {ARENA_SPACE: self.budget, SPILL_SPACE: self.spill}.get(space)
-        result = self._plan([buffer for _, buffer in buffers], budget)
+        result, bound = self._plan([buffer for _, buffer in buffers], budget)
         if budget is not None and result.height > budget:
             self._refuse(space, budget, result, buffers)
         type_ = MemRefType(i8, [result.height], memory_space=space_attr(space))
         name = ARENA_NAMES.get(space, f"space{space}")
-        arena = insert_argument(main, position, type_, name, {ARENA: UnitAttr()})
+        attributes: dict[str, Attribute] = {ARENA: UnitAttr()}
+        status = status_of(result.height, result.lower_bound, bound)
+        if status == PROVED:
+            attributes[SMALLEST] = IntegerAttr(bound, i64)
+        arena = insert_argument(main, position, type_, name, attributes)
         place_in(main, arena, [(alloc, result.offsets[buffer.id]) for alloc, buffer in buffers])
         together = sum(buffer.footprint for _, buffer in buffers)
         ctx.remark(
             self.name,
             "analysis",
             f"{arena_name(space)} of {result.height} bytes holds {len(buffers)} buffer{'s' * (len(buffers) != 1)} of "
-            f"together {together}, {result.lower_bound} live at once: {result.status}",
+            f"together {together}, {result.lower_bound} live at once: {status}",
             main,
         )
         of_space = "" if space == ARENA_SPACE else f"-in-space-{space}"
@@ -103,16 +108,18 @@ class AssignBuffersPass(Pass):
         ctx.count(self.name, f"arena-bytes{of_space}", result.height)
         ctx.count(self.name, f"max-live-bytes{of_space}", result.lower_bound)
 
-    def _plan(self, buffers: Sequence[Buffer], budget: int | None) -> Plan:
+    def _plan(self, buffers: Sequence[Buffer], budget: int | None) -> tuple[Plan, int]:
+        """The plan, and the bytes that no plan can be below."""
         result = plan(buffers, self.strategy)
         if self.strategy == "aggressive" and result.status == GAP and self.nodes > 0:
             from mlopt.memory.search import search  # most models don't need it
 
-            result = search(buffers, nodes=self.nodes, start=result).plan
-            if budget is not None and result.lower_bound <= budget < result.height:
+            found = search(buffers, nodes=self.nodes, start=result)
+            if budget is not None and found.bound <= budget < found.plan.height:
                 nodes = _NODES_FOR_BUDGET * self.nodes
-                return search(buffers, nodes=nodes, start=result, target=budget).plan
-        return result
+                found = search(buffers, nodes=nodes, start=found.plan, target=budget)
+            return found.plan, found.bound
+        return result, result.lower_bound
 
     def _refuse(
         self, space: int, budget: int, result: Plan, buffers: Sequence[tuple[memref.AllocOp, Buffer]]

@@ -15,8 +15,8 @@ from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.functions import find_main
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.memory_spaces import ARENA_SPACE, SPILL_SPACE, space_of
-from mlopt.memory import GAP, OPTIMAL, Buffer, max_live
-from mlopt.passes.memref.verify_plan import base_arguments, byte_size, placed_buffers
+from mlopt.memory import OPTIMAL, Buffer, max_live, status_of
+from mlopt.passes.memref.verify_plan import base_arguments, byte_size, placed_buffers, smallest_bytes
 
 
 class SpaceSummary(NamedTuple):
@@ -47,7 +47,8 @@ class MemorySummary(NamedTuple):
     - `workspace_bytes`: by how much the workspaces raise that peak.
     - `arena_bytes`: the size of the arena, workspaces included. So `arena_bytes - workspace_bytes` compares with
       `max_live_bytes`; what it has more is fragmentation.
-    - `status`: `optimal (max-live)` if there is no fragmentation, which proves the plan to be the smallest; else `gap`.
+    - `status`: `optimal (max-live)` if there is no fragmentation, which proves the plan to be the smallest;
+      `optimal (proved)` if `assign-buffers` proved it to be; else `gap`.
     - `spill`: the arena of memory space 1, to which `fit-memory` copies what does not fit. All other figures are about
       memory space 0.
     """
@@ -112,7 +113,7 @@ def memory_summary(module: ModuleOp, alignment: int = 64) -> MemorySummary:
         max_live_bytes=tensor_peak,
         arena_bytes=arena_bytes,
         workspace_bytes=peak - tensor_peak,
-        status=OPTIMAL if arena_bytes == peak else GAP,
+        status=status_of(arena_bytes, peak, smallest_bytes(arena)),
         spill=_spill(main, arenas[SPILL_SPACE], alignment) if SPILL_SPACE in arenas else NOTHING_SPILLED,
     )
 
@@ -139,5 +140,5 @@ def _spill(main: func.FuncOp, arena: SSAValue, alignment: int) -> SpaceSummary:
         max_live_bytes=peak,
         arena_bytes=nbytes,
         moved_bytes=moved,
-        status=OPTIMAL if nbytes == peak else GAP,
+        status=status_of(nbytes, peak, smallest_bytes(arena)),
     )

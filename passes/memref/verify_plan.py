@@ -14,7 +14,7 @@ from typing import cast
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from mlopt.diagnostics import VerifyFailure
 from mlopt.ir.dtypes import to_numpy_dtype
@@ -27,6 +27,8 @@ from mlopt.memory import Buffer, PlanError, check_plan
 
 ARENA = "mlopt.arena"
 """Attribute of the arguments of `@main` that all planned buffers lie in, one for each memory space."""
+SMALLEST = "mlopt.smallest"
+"""Attribute of an arena: the bytes that every plan for these buffers in this order takes, where a search proved it."""
 _WORKSPACE = "mlopt.workspace"
 _WRITTEN = "mlopt.written"
 
@@ -88,6 +90,7 @@ def verify_plan(module: ModuleOp, alignment: int = 64) -> None:
             )
         for base in bases:
             _verify_places(placed_buffers(function, base), base, alignment)
+            smallest_bytes(base)
         _verify_calls(function, written, bases)
         _verify_waves(function, written, bases)
         _verify_kept(function, written, bases)
@@ -101,6 +104,22 @@ def base_arguments(function: func.FuncOp) -> list[SSAValue]:
         for argument, attributes in arguments
         if ARENA in attributes.data or _WORKSPACE in attributes.data
     ]
+
+
+def smallest_bytes(arena: SSAValue) -> int:
+    """The bytes that were proved to be the smallest for an arena, 0 if none were; `VerifyFailure` if they can't be."""
+    assert isinstance(arena, BlockArgument)
+    function = arena.block.parent_op()
+    assert isinstance(function, func.FuncOp)
+    given = function.arg_attrs.data[arena.index].data.get(SMALLEST) if function.arg_attrs else None
+    if given is None:
+        return 0
+    size = byte_size(arena)
+    if not isinstance(given, IntegerAttr) or given.value.data > size:
+        raise VerifyFailure(
+            f"expected '{SMALLEST}' to be a number of bytes, at most {size}", place=place_of_op(function)
+        )
+    return given.value.data
 
 
 def placed_buffers(function: func.FuncOp, base: SSAValue) -> list[PlacedBuffer]:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlopt.memory import PROVED
 from mlopt.memory.list_scheduling import LIST_RULES, list_order
 from mlopt.memory.order_search import beam_order, exact_order
 from mlopt.memory.planner import GAP
 from mlopt.memory.scheduling import schedule
-from mlopt.memory.search import PROVED
 from mlopt.memory.steps import (
     Step,
     StepGraph,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlopt.memory import GAP, OPTIMAL, Buffer, check_plan, max_live, plan
+from mlopt.memory import GAP, OPTIMAL, PROVED, Buffer, check_plan, max_live, plan
 from mlopt.memory.csv_format import read_buffers
-from mlopt.memory.search import PROVED, SearchResult, search
+from mlopt.memory.search import SearchResult, search
 from tests.memory.instances import without_slack
 
 CHALLENGING = Path(__file__).parent / "challenging"

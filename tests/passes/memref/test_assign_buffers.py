@@ -10,10 +10,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.diagnostics import PassFailure, VerifyFailure
 from mlopt.ir import make_context, parse_module, print_module
-from mlopt.memory import Buffer, Plan, Strategy, plan
+from mlopt.memory import Buffer, Plan, Strategy, max_live, plan
 from mlopt.passes.memref.assign_buffers import AssignBuffersPass
 from mlopt.passes.memref.summary import memory_summary
 from mlopt.passes.memref.verify_plan import verify_plan
+from tests.memory.instances import smallest_height
 from tests.mlir_opt import check_with_mlir_opt
 
 B = "memref<16xf32>"
@@ -187,6 +188,49 @@ def test_the_summary() -> None:
     assert (summary.workspace_bytes, summary.status) == (0, "gap")
     with pytest.raises(VerifyFailure, match="arena"):
         memory_summary(module_of(CHAIN))
+
+
+FRAGMENTED = [
+    *((0, 3, 4), (0, 4, 4), (3, 5, 1), (3, 7, 1), (3, 6, 1), (3, 6, 1)),
+    *((4, 7, 2), (4, 9, 1), (4, 6, 1), (5, 10, 1), (6, 8, 3), (7, 10, 3)),
+]
+"""Buffers (first moment, moment after the last, units of 64 bytes) of which 8 units live at once, and that need 9."""
+
+
+def fragmented_body() -> str:
+    """A body whose buffers live as `FRAGMENTED` says: at each moment some are written first, then some read last."""
+    lines = ["%f = arith.constant 1.0 : f32"]
+    type_of = [f"memref<{16 * size}xf32>" for _, _, size in FRAGMENTED]
+    lines += [f"%b{i} = memref.alloc() : {type_}" for i, type_ in enumerate(type_of)]
+    for moment in range(max(upper for _, upper, _ in FRAGMENTED)):
+        for i, (lower, _, _) in enumerate(FRAGMENTED):
+            if lower == moment:
+                lines.append(f"memref.store %f, %b{i}[%c0] : {type_of[i]}")
+        for i, (_, upper, _) in enumerate(FRAGMENTED):
+            if upper == moment + 1:
+                lines.append(f"%l{i} = memref.load %b{i}[%c0] : {type_of[i]}")
+    return "\n".join(lines)
+
+
+def test_an_arena_above_max_live_that_is_proved_to_be_the_smallest_says_so() -> None:
+    """As exhaustive search has it; the proof is in the IR, as text and in the summary."""
+    buffers = [Buffer(f"{i}", *entry, alignment=1) for i, entry in enumerate(FRAGMENTED)]
+    assert (max_live(buffers), smallest_height(buffers)) == (8, 9)
+    module, _ = assign(fragmented_body())
+    assert "memref<576xi8> {mlopt.arena, mlopt.smallest = 576 : i64}" in print_module(module)
+    summary = memory_summary(parse_module(print_module(module), make_context(), "again.mlir"))
+    assert (summary.max_live_bytes, summary.arena_bytes, summary.status) == (512, 576, "optimal (proved)")
+    check_with_mlir_opt(print_module(module))
+
+
+@pytest.mark.parametrize("claim", ["640 : i64", "1.0 : f32"])
+def test_a_proof_that_cannot_be_is_found(claim: str) -> None:
+    text = print_module(assign(fragmented_body())[0])
+    wrong = parse_module(text.replace("576 : i64", claim), make_context(), "input.mlir")
+    with pytest.raises(
+        VerifyFailure, match=r"expected 'mlopt.smallest' to be a number of bytes, at most 576"
+    ):
+        verify_plan(wrong)
 
 
 def test_it_runs_once_and_verifies_again() -> None:
