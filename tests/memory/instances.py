@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from mlopt.memory import Buffer
+from mlopt.memory.buffers import align_up
 
 
 def fits(buffers: Sequence[Buffer], capacity: int) -> bool:
@@ -61,8 +62,9 @@ def without_slack(seed: int, moments: int, capacity: int, longest: int) -> list[
 
 @st.composite
 def any_buffers(draw: st.DrawFn, most: int = 7) -> list[Buffer]:
-    """Buffers with alignments and gaps; up to two, live at different times or apart in space, are fixed."""
+    """Buffers with alignments and gaps; up to two, one above the other, are fixed."""
     buffers: list[Buffer] = []
+    taken = 0
     for index in range(draw(st.integers(0, most))):
         times = sorted(draw(st.lists(st.integers(0, 9), min_size=2, max_size=6, unique=True)))
         gaps = tuple((times[i], times[i + 1]) for i in range(1, len(times) - 2, 2))
@@ -70,6 +72,7 @@ def any_buffers(draw: st.DrawFn, most: int = 7) -> list[Buffer]:
         size = draw(st.integers(0, 4))
         fixed = None
         if index < 2 and draw(st.integers(0, 3)) == 0:
-            fixed = 6 * index + alignment * draw(st.integers(0, 1))
+            fixed = align_up(taken, alignment) + alignment * draw(st.integers(0, 1))
+            taken = fixed + size
         buffers.append(Buffer(f"b{index}", times[0], times[-1], size, alignment, fixed, gaps))
     return buffers
