@@ -143,7 +143,9 @@ class _Worker:
     def __enter__(self) -> _Worker:
         context = get_context("spawn")
         self._connection, other = context.Pipe()
-        self._process = context.Process(target=serve, args=(other, self.job), daemon=True)
+        # The job follows on the connection: what a process is started with is written to it however soon it ends, and
+        # a pipe that nobody reads takes no more than some KiB.
+        self._process = context.Process(target=serve, args=(other, self.job.engine), daemon=True)
         self._start = time.perf_counter()
         with _thread_environment(self.job.threads):
             self._process.start()
@@ -162,19 +164,16 @@ class _Worker:
 
     def load(self) -> Loaded:
         """Wait until the model is loaded."""
-        loaded = self._receive(Loaded)
+        loaded = self.ask(self.job, Loaded)
         self.result = EngineResult(self.job.engine, loaded, time.perf_counter() - self._start)
         return loaded
 
     def ask(self, request: object, kind: type[_Answer]) -> _Answer:
         """Send a request and wait for its answer."""
-        self._connection.send(request)
-        return self._receive(kind)
-
-    def _receive(self, kind: type[_Answer]) -> _Answer:
         try:
+            self._connection.send(request)
             answer = self._connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             self._process.join()
             raise RunError(
                 f"the process of {self.job.engine} ended unexpectedly (exit code {self._process.exitcode})"

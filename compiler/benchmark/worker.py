@@ -27,7 +27,7 @@ WARM_UP_RUNS = 3
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is started with. `inputs` is None for seeded random ones, which only mlopt can make up."""
+    """What a worker is sent first. `inputs` is None for seeded random ones, which only mlopt can make up."""
 
     engine: str
     model: Path
@@ -63,9 +63,12 @@ class Failed:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def serve(connection: Connection, job: Job) -> None:
-    """Load the model, answer with a `Loaded`, then answer requests until `Finish` or the end of the connection."""
+def serve(connection: Connection, name: str) -> None:
+    """Receive a `Job` for the engine `name`, load its model, answer with a `Loaded`, then answer requests until `Finish`
+    or the end of the connection.
+    """
     try:
+        job: Job = connection.recv()
         engine = load_engine(job.engine, job.model, job.options, job.inputs, job.threads)
         connection.send(engine.loaded)
         while True:
@@ -82,7 +85,7 @@ def serve(connection: Connection, job: Job) -> None:
         # Whoever asked is gone.
         return
     except Exception as error:
-        text = f"{job.engine}: {type(error).__name__}: {error}".partition("\n")[0]
+        text = f"{name}: {type(error).__name__}: {error}".partition("\n")[0]
         connection.send(Failed((Diagnostic(Severity.ERROR, text),)))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import replace
+from multiprocessing import spawn
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +151,22 @@ def test_a_process_that_dies_is_reported(mlopt: Command) -> None:
         worker._process.kill()  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(RunError, match="the process of mlopt ended unexpectedly"):
             worker.load()
+
+
+def test_a_process_that_never_begins_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much it is to be given: a pipe takes 64 KiB that nobody reads."""
+    monkeypatch.setattr(spawn, "_python_exe", b"/bin/false")
+    messages: list[str] = []
+
+    def bench() -> None:
+        with pytest.raises(RunError) as error:
+            driver.benchmark(Path("m.onnx"), CompileOptions(), inputs={"x": np.zeros(1 << 20)})
+        messages.append(error.value.message)
+
+    thread = threading.Thread(target=bench, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert messages == ["the process of mlopt ended unexpectedly (exit code 1)"]
 
 
 def test_threads_are_set_for_the_process_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
