@@ -64,8 +64,9 @@ class Failed:
 
 
 def serve(connection: Connection, name: str) -> None:
-    """Receive a `Job` for the engine `name`, load its model, answer with a `Loaded`, then answer requests until `Finish`
-    or the end of the connection.
+    """Receive a `Job` for the engine `name`, load its model, and answer with a `Loaded`.
+
+    Then answer requests until `Finish` or the end of the connection.
     """
     try:
         job: Job = connection.recv()
