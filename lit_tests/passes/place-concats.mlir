@@ -198,6 +198,42 @@ func.func @fewer_axes(%x: tensor<1x4xf32>) -> tensor<4xf32> {
   func.return %y : tensor<4xf32>
 }
 
+// -----
+
+// What is moved with its axes in another order is computed in that order: the columns of the product are rows of the result.
+// CHECK-LABEL: @transposed
+// CHECK:         kernel.launch @matmul ins(%a, %b : {{.*}}) outs(%{{.*}} : tensor<5x2xf32>) {
+// CHECK:           %[[P:.*]] = tensor.extract_slice %O[1, 0] [4, 2] [1, 1] : tensor<5x2xf32> to tensor<4x2xf32>
+// CHECK:           %[[F:.*]] = kernel.fill %{{.*}} : f32 outs(%[[P]] : tensor<4x2xf32>)
+// CHECK:           kernel.contract bounds [m = 2, n = 4, k = 5] ins({{.*}}) outs(%[[F]][n, m] : tensor<4x2xf32>)
+// CHECK:         kernel.launch @concat ins(%x : tensor<1x2xf32>)
+func.func @transposed(%a: tensor<2x5xf32>, %b: tensor<5x4xf32>, %x: tensor<1x2xf32>) -> tensor<5x2xf32> {
+  %0 = tensor.empty() : tensor<2x4xf32>
+  %p = kernel.launch @matmul ins(%a, %b : tensor<2x5xf32>, tensor<5x4xf32>) outs(%0 : tensor<2x4xf32>) {
+  ^bb0(%A: tensor<2x5xf32>, %B: tensor<5x4xf32>, %O: tensor<2x4xf32>):
+    %z = arith.constant 0.0 : f32
+    %1 = kernel.fill %z : f32 outs(%O : tensor<2x4xf32>)
+    %2 = kernel.contract bounds [m = 2, n = 4, k = 5] ins(%A[m, k], %B[k, n] : tensor<2x5xf32>, tensor<5x4xf32>) outs(%1[m, n] : tensor<2x4xf32>)
+    kernel.yield %2 : tensor<2x4xf32>
+  } -> tensor<2x4xf32>
+  %3 = tensor.empty() : tensor<5x2xf32>
+  // expected-remark @below {{not placed: '%x' in the result of 'concat': it is an argument}}
+  // expected-remark @below {{placed: 'matmul' computes '%p' in the result of 'concat'}}
+  %y = kernel.launch @concat ins(%x, %p : tensor<1x2xf32>, tensor<2x4xf32>) outs(%3 : tensor<5x2xf32>) {
+  ^bb0(%X: tensor<1x2xf32>, %P: tensor<2x4xf32>, %O: tensor<5x2xf32>):
+    %4 = kernel.map bounds [i = 1, j = 2] ins(%X[i, j] : tensor<1x2xf32>) outs(%O[i, j] : tensor<5x2xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    %5 = kernel.map bounds [i = 4, j = 2] ins(%P[j, i] : tensor<2x4xf32>) outs(%4[i + 1, j] : tensor<5x2xf32>) {
+    ^bb0(%e: f32, %o: f32):
+      kernel.yield %e : f32
+    }
+    kernel.yield %5 : tensor<5x2xf32>
+  } -> tensor<5x2xf32>
+  func.return %y : tensor<5x2xf32>
+}
+
 // CHECK: (S) 1 near-misses
 // CHECK: (S) 1 parts-placed
 // CHECK: (S) 1 pads-placed

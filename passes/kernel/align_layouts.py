@@ -3,7 +3,8 @@
 A tensor that only lives inside a launch has no layout that anyone else sees. When the op that uses it up reads it
 transposed, its whole destination chain is transposed, and the read becomes plain. A copy of such a tensor is no work
 at all then: the chain is built in the copy's destination right away. So a transpose behind a matrix product costs
-nothing.
+nothing. So is a result of a launch, where that is to be written into another tensor with its axes in another order
+(`transpose_out`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, TensorType
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue, Use
 
-from mlopt.dialects.kernel import NO_PAD, Access, MapOp, StructuredOp, tensor_type
+from mlopt.dialects.kernel import NO_PAD, Access, LaunchOp, MapOp, StructuredOp, YieldOp, tensor_type
 from mlopt.ir.locations import fuse_locations
 from mlopt.ir.names import set_name
 from mlopt.passes.kernel.inline_maps import keeps_rows, keeps_unit_stride
@@ -74,18 +75,47 @@ def _transpose_chain(chain: list[SSAValue], axes: Sequence[int]) -> bool:
     """Give every tensor of a chain the axes `axes` of what it has, if nothing but structured ops sees them."""
     if not is_empty(chain[-1]) or is_overwritten(chain[0]):
         return False
-    for value in chain:
-        for use in value.uses:
-            op = use.operation
-            if is_destination_use(op, use.index):
-                if op.results[use.index - len(op.operands) + len(op.results)] not in chain:
-                    return False
-            elif not isinstance(op, StructuredOp):
-                return False
-            if isinstance(op, StructuredOp):
-                access = op.accesses[use.index].permute(axes)
-                if not keeps_unit_stride(op, use.index, access) or not keeps_rows(op, use.index, access):
-                    return False
+    if not all(_can_permute(use, chain, axes) for value in chain for use in value.uses):
+        return False
+    _permute(chain, axes)
+    return True
+
+
+def can_transpose_out(launch: LaunchOp, position: int, axes: Sequence[int]) -> bool:
+    """Whether structured ops alone build a result of a launch in its out, and can do so with its axes in that order."""
+    chain = chain_of(launch.yielded[position])
+    uses = [use for value in chain for use in value.uses]
+    yields = [use for use in uses if isinstance(use.operation, YieldOp)]
+    return (
+        chain[-1] is launch.out_args[position]
+        and len(yields) == 1
+        and all(use in yields or _can_permute(use, chain, axes) for use in uses)
+    )
+
+
+def transpose_out(launch: LaunchOp, position: int, axes: Sequence[int]) -> None:
+    """Let a launch, of which `can_transpose_out` holds, build a result with its axes in that order.
+
+    The operand and the result of the launch keep their types, which are the caller's business.
+    """
+    _permute(chain_of(launch.yielded[position]), axes)
+
+
+def _can_permute(use: Use, chain: Sequence[SSAValue], axes: Sequence[int]) -> bool:
+    """Whether what uses a tensor of a chain may find it with its axes in that order, as fast as before."""
+    op = use.operation
+    if is_destination_use(op, use.index):
+        if op.results[use.index - len(op.operands) + len(op.results)] not in chain:
+            return False
+    elif not isinstance(op, StructuredOp):
+        return False
+    if not isinstance(op, StructuredOp):
+        return True
+    access = op.accesses[use.index].permute(axes)
+    return keeps_unit_stride(op, use.index, access) and keeps_rows(op, use.index, access)
+
+
+def _permute(chain: Sequence[SSAValue], axes: Sequence[int]) -> None:
     for value in chain:
         for use in value.uses:
             if isinstance(use.operation, StructuredOp):
@@ -93,7 +123,6 @@ def _transpose_chain(chain: list[SSAValue], axes: Sequence[int]) -> bool:
         type = tensor_type(value)
         shape = type.get_shape()
         value._type = TensorType(type.element_type, [shape[axis] for axis in axes])  # pyright: ignore[reportPrivateUsage] (in place, so that uses and names stay)
-    return True
 
 
 def _set_access(op: StructuredOp, index: int, access: Access) -> None:

@@ -4,7 +4,8 @@ A *part* is what a launch only moves into the tensor that it puts together: a co
 a pad one. The launch that computes a part takes the whole tensor as its `outs` instead, and writes its own part of it;
 what else reads the part reads it there. So the whole goes, as a chain of destinations, through the launches that
 compute its parts, and the launch that put it together does what is left, or vanishes. Where a part is the reshape of
-what a launch computes, the chain has the whole in another shape there.
+what a launch computes, the chain has the whole in another shape there. Where it is a transpose, the launch computes it
+transposed.
 
 A part stays a copy
 
@@ -54,13 +55,12 @@ from mlopt.passes.kernel.merge_launches import absorb_into_users
 from mlopt.passes.kernel.placing import (
     Number,
     Reshaped,
+    can_compute_in_part,
     compute_in_part,
     drop_map,
     is_built_in_out,
     place_of_reshaped,
     slice_launch,
-    slice_of_access,
-    writes_with_maps,
 )
 from mlopt.passes.kernel.reuse_in_launch import REUSE_IN_LAUNCH, reuse_in_launch
 from mlopt.passmanager.base import Pass
@@ -263,10 +263,8 @@ class _BlockPlacement:
         self.changed |= reuse_in_launch(launch, self.ctx, PlaceConcatsPass.name)
         if not is_built_in_out(launch, producer.position):
             return f"'{launch.kernel_name.data}' does not build it in its out"
-        if (
-            part.reshaped is None
-            and slice_of_access(part.where, part.type.get_shape()) is None
-            and not (part.border is None and writes_with_maps(launch, producer.position, part.where))
+        if part.reshaped is None and not can_compute_in_part(
+            launch, producer.position, part.where, part.border
         ):
             return "its axes are in another order there"
         return None

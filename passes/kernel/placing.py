@@ -37,7 +37,8 @@ from mlopt.dialects.kernel import (
 )
 from mlopt.ir.effects import destinations
 from mlopt.ir.upstream_rules import kept_axes
-from mlopt.passes.kernel.launches import drop_in
+from mlopt.passes.kernel.align_layouts import can_transpose_out, transpose_out
+from mlopt.passes.kernel.launches import drop_in, shape_of
 
 Number: TypeAlias = IntegerAttr[IntegerType | IndexType] | FloatAttr[AnyFloat]
 """What a pad may fill with."""
@@ -92,6 +93,25 @@ def slice_of_access(access: Access, part: Sequence[int]) -> Slice | None:
     return Slice(tuple(offsets), tuple(sizes), tuple(strides))
 
 
+class Turned(NamedTuple):
+    """The order of `axes` in which a part is a slice of the whole, and `where` it is then."""
+
+    axes: tuple[int, ...]
+    where: Access
+
+
+def turned_to_slice(access: Access, part: Sequence[int]) -> Turned | None:
+    """How a tensor of shape `part` is to be turned round to be a slice at `access`; None if it can't be one.
+
+    Its axes then stand in the order that they have in the whole.
+    """
+    axes = tuple(axis for row in access.rows for axis in row.dims)
+    if sorted(axes) != list(range(len(part))):
+        return None
+    where = access.compose(Access.of_dims([axes.index(axis) for axis in range(len(axes))], len(axes)))
+    return None if slice_of_access(where, [part[axis] for axis in axes]) is None else Turned(axes, where)
+
+
 class Reshaped(NamedTuple):
     """Where `source`, whose reshape is a part, has its place: in the whole under `shape`, at `where`."""
 
@@ -138,13 +158,18 @@ def compute_in_part(
 ) -> None:
     """Let a launch take `whole` as its out `position`, and compute its result in a part of it.
 
-    `where`: the place in `whole` of each element of the result: a slice (`slice_of_access`), unless maps alone build
-    the result. `border`: what all else is filled with first. The result of the launch becomes `whole` with the part in
-    it; its uses are the caller's business.
+    `where`: the place in `whole` of each element of the result (see `can_compute_in_part`). `border`: what all else is
+    filled with first. The result of the launch becomes `whole` with the part in it; its uses are the caller's business.
     """
+    shape = shape_of(launch.out_args[position])
+    maps = _chain_of_maps(launch, position, where) if border is None else None
+    if maps is None and slice_of_access(where, shape) is None:
+        turned = turned_to_slice(where, shape)
+        assert turned is not None
+        transpose_out(launch, position, turned.axes)
+        where = turned.where
     old = launch.out_args[position]
     type = tensor_type(old)
-    maps = _chain_of_maps(launch, position, where) if border is None else None
     launch.operands[len(launch.ins) + position] = whole
     Rewriter.replace_value_with_new_type(launch.res[position], whole.type)
     argument = Rewriter.replace_value_with_new_type(old, whole.type)
@@ -250,9 +275,19 @@ def _build_in_slice(
     terminator.operands[position] = put.result
 
 
-def writes_with_maps(launch: LaunchOp, position: int, where: Access) -> bool:
-    """Whether maps alone build a result of a launch, and can do so at `where` in a larger tensor."""
-    return _chain_of_maps(launch, position, where) is not None
+def can_compute_in_part(launch: LaunchOp, position: int, where: Access, border: Number | None = None) -> bool:
+    """Whether a launch can build a result at `where` in a larger tensor, with a border around it or without.
+
+    It can if that is a slice, or one once the result is transposed and the launch can build it so; or if maps alone
+    build it, which write anywhere, but no border.
+    """
+    shape = shape_of(launch.out_args[position])
+    if slice_of_access(where, shape) is not None:
+        return True
+    if border is None and _chain_of_maps(launch, position, where) is not None:
+        return True
+    turned = turned_to_slice(where, shape)
+    return turned is not None and can_transpose_out(launch, position, turned.axes)
 
 
 def is_built_in_out(launch: LaunchOp, position: int) -> bool:
