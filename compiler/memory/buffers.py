@@ -19,7 +19,14 @@ from mlopt.diagnostics import MloptError
 
 
 class PlanError(MloptError):
-    """A plan that would damage memory: two live buffers overlap, or one is misaligned or outside the arena."""
+    """A plan that would damage memory: two live buffers overlap, or one is misaligned or outside the arena.
+
+    `buffer` is the id of the one that is misplaced; of two that overlap, of the one that is live later.
+    """
+
+    def __init__(self, message: str, buffer: str):
+        super().__init__(message)
+        self.buffer = buffer
 
 
 def align_up(size: int, alignment: int) -> int:
@@ -141,14 +148,18 @@ def check_plan(buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: 
         offset = offsets[buffer.id]
         if offset % buffer.alignment:
             raise PlanError(
-                f"buffer '{buffer.id}' is at offset {offset}, which is no multiple of its alignment {buffer.alignment}"
+                f"buffer '{buffer.id}' is at offset {offset}, which is no multiple of its alignment {buffer.alignment}",
+                buffer.id,
             )
         if buffer.fixed is not None and offset != buffer.fixed:
-            raise PlanError(f"buffer '{buffer.id}' is at offset {offset}, and fixed at {buffer.fixed}")
+            raise PlanError(
+                f"buffer '{buffer.id}' is at offset {offset}, and fixed at {buffer.fixed}", buffer.id
+            )
         inside = offset + buffer.size <= capacity or (buffer.fixed is not None and not buffer.size)
         if offset < 0 or not inside:
             raise PlanError(
-                f"buffer '{buffer.id}' takes bytes [{offset}, {offset + buffer.size}) of an arena of {capacity} bytes"
+                f"buffer '{buffer.id}' takes bytes [{offset}, {offset + buffer.size}) of an arena of {capacity} bytes",
+                buffer.id,
             )
     runs = [(lower, upper, buffer) for buffer in buffers if buffer.size for lower, upper in buffer.runs]
     expiry: list[tuple[int, int]] = []
@@ -167,7 +178,8 @@ def check_plan(buffers: Sequence[Buffer], offsets: Mapping[str, int], capacity: 
                 raise PlanError(
                     f"buffers '{old.id}' (bytes [{old_begin}, {old_begin + old.size}), live in "
                     f"[{old_lower}, {old_upper})) and '{new.id}' (bytes [{begin}, {end}), live in "
-                    f"[{lower}, {upper})) overlap"
+                    f"[{lower}, {upper})) overlap",
+                    new.id,
                 )
         heapq.heappush(expiry, (upper, begin))
         live[begin] = (lower, upper, new)

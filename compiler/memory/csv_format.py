@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mlopt.diagnostics import InputError, Place
 from mlopt.files import write_text
-from mlopt.memory.buffers import Buffer
+from mlopt.memory.buffers import Buffer, PlanError, check_plan, max_live
 
 REQUIRED = ("id", "lower", "upper", "size")
 OPTIONAL = ("alignment", "gaps", "fixed", "offset")
@@ -28,18 +28,29 @@ MAX_DIGITS = 100
 
 @dataclass(frozen=True)
 class BufferTable:
-    """The rows of a CSV file as read, with the names of their columns, and the buffers that they mean."""
+    """The rows of a CSV file as read, with the names of their columns, the buffers that they mean, and their places."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     buffers: tuple[Buffer, ...]
+    places: tuple[Place, ...] = ()
+
+    def check_offsets(self, offsets: Mapping[str, int], capacity: int) -> None:
+        """As `check_plan` for the buffers that have an offset, but what is wrong is an `InputError` at its row."""
+        placed = [buffer for buffer in self.buffers if buffer.id in offsets]
+        try:
+            check_plan(placed, offsets, capacity)
+        except PlanError as error:
+            places = {buffer.id: place for buffer, place in zip(self.buffers, self.places, strict=True)}
+            raise InputError(error.message, place=places[error.buffer]) from None
 
 
 def read_buffers(path: Path) -> BufferTable:
     """Read a CSV file of buffers.
 
     `InputError`, with file and line, for a file that is missing or not UTF-8 text, columns that are missing, unknown or
-    named twice, rows with too few or too many fields, numbers that are none, and ids given twice.
+    named twice, rows with too few or too many fields, numbers that are none, ids given twice, and fixed buffers that
+    overlap.
     """
     lines = _records(path)
     if not lines:
@@ -52,6 +63,7 @@ def read_buffers(path: Path) -> BufferTable:
     _check_columns(columns, Place(str(path), line))
     rows: list[tuple[str, ...]] = []
     buffers: list[Buffer] = []
+    places: list[Place] = []
     lines_of: dict[str, int] = {}
     for line, fields in lines[1:]:
         place = Place(str(path), line)
@@ -69,7 +81,11 @@ def read_buffers(path: Path) -> BufferTable:
         lines_of[buffer.id] = line
         rows.append(row)
         buffers.append(buffer)
-    return BufferTable(columns, tuple(rows), tuple(buffers))
+        places.append(place)
+    table = BufferTable(columns, tuple(rows), tuple(buffers), tuple(places))
+    fixed = {buffer.id: buffer.fixed for buffer in buffers if buffer.fixed is not None}
+    table.check_offsets(fixed, max_live(buffers))
+    return table
 
 
 def write_plan(path: Path, table: BufferTable, offsets: Mapping[str, int]) -> None:

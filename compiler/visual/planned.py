@@ -17,7 +17,7 @@ from mlopt.compilation import main_function
 from mlopt.diagnostics import InputError, Place, VerifyFailure
 from mlopt.ir.locations import node_names, place_of_op
 from mlopt.ir.memory_spaces import ARENA_SPACE, SPILL_SPACE
-from mlopt.memory import Buffer, check_plan, max_live
+from mlopt.memory import Buffer, max_live
 from mlopt.memory.csv_format import BufferTable, read_buffers
 from mlopt.passes.memref.summary import arenas_of
 from mlopt.passes.memref.verify_plan import byte_size, placed_buffers
@@ -148,12 +148,12 @@ def _plan_of(main: FuncOp, arena: SSAValue, alignment: int) -> MemoryPlan:
 def plan_of_file(path: Path) -> MemoryPlan:
     """Read a plan from a CSV file with offsets, as `mlopt plan` and MiniMalloc write it.
 
-    `InputError` for a file that is no such plan, `PlanError` for buffers that overlap.
+    `InputError` for a file that is no such plan, and, at its row, for a buffer that is misaligned or overlaps another.
     """
     table = read_buffers(path)
     offsets = dict(zip((buffer.id for buffer in table.buffers), _offsets(path, table), strict=True))
     arena_bytes = max((offsets[buffer.id] + buffer.footprint for buffer in table.buffers), default=0)
-    check_plan(table.buffers, offsets, arena_bytes)
+    table.check_offsets(offsets, arena_bytes)
     planned = [
         PlannedBuffer(buffer, offsets[buffer.id], f"{buffer.size} bytes", False, ())
         for buffer in table.buffers
@@ -162,16 +162,15 @@ def plan_of_file(path: Path) -> MemoryPlan:
 
 
 def _offsets(path: Path, table: BufferTable) -> list[int]:
-    place = Place(str(path))
     if "offset" not in table.columns:
         raise InputError(
             f"expected a plan with a column 'offset', as 'mlopt plan -o' writes it, found {', '.join(table.columns)}",
-            place=place,
+            place=Place(str(path)),
         )
     fields = [row[table.columns.index("offset")] for row in table.rows]
-    wrong = next((field for field in fields if not re.fullmatch(r"[0-9]{1,100}", field)), None)
-    if wrong is not None:
-        raise InputError(f"expected a whole number as offset, found '{wrong[:100]}'", place=place)
+    for field, row in zip(fields, table.places, strict=True):
+        if not re.fullmatch(r"[0-9]{1,100}", field):
+            raise InputError(f"expected a whole number as offset, found '{field[:100]}'", place=row)
     return [int(field) for field in fields]
 
 

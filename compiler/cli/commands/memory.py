@@ -150,12 +150,16 @@ class _Shown:
 
 def _shown(arguments: argparse.Namespace) -> _Shown:
     """The plan of MODEL."""
+    from mlopt.options import CompileOptions
     from mlopt.visual.planned import plan_of_file
 
     model: Path = arguments.model
     if model.suffix == ".csv":
         if arguments.report is not None:
             raise UsageError(f"--report is about a model, found the plan '{model}'")
+        compiles = arguments.compare is not None and Path(arguments.compare).suffix in (".onnx", ".mlir")
+        if not compiles and (arguments.inputs is not None or compile_options(arguments) != CompileOptions()):
+            raise UsageError(f"options of a compilation go with a model, found the plan '{model}'")
         return _Shown(model.name, plan_of_file(model))
     return _compiled(arguments, compile_options(arguments), model, model.name)
 
