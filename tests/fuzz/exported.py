@@ -1,16 +1,23 @@
-"""Runs an exported model in onnxruntime."""
+"""Runs an exported model in onnxruntime, and derives how far that may be from the program.
+
+An operator in it may stand for several of the program, and round otherwise: a rotation whose products and sums have one
+right value each has none as RotaryEmbedding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 
 import onnx
+import onnxruntime
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt import UnsupportedError
 from mlopt.export import to_onnx
 from mlopt.ir.context import CompilerContext
-from tests.fuzz.oracle import UNKNOWN_TO_NUMPY, open_session
+from tests.fuzz.oracle import UNKNOWN_TO_NUMPY, NoValue, evaluate_step, open_session
 from tests.fuzz.program import Array, Value, names_read, one_step_model
 
 Runner = Callable[[dict[str, Array]], dict[str, Array]]
@@ -20,7 +27,47 @@ class ForeignError(Exception):
     """onnxruntime does not run a model."""
 
 
-def run_exported(module: ModuleOp, ctx: CompilerContext) -> Runner | None:
+class Exported:
+    """An exported model in onnxruntime."""
+
+    def __init__(self, model: onnx.ModelProto, session: onnxruntime.InferenceSession):
+        self._model = model
+        self._session = session
+        self._names = [output.name for output in session.get_outputs()]
+        self._taken = {value.name for value in session.get_inputs()}
+        self._alone = _Alone(model) if _computes_in_half_precision(model) else None
+
+    def __call__(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        given = self._given(feeds)
+        try:
+            results = self._alone(given) if self._alone is not None else None
+            return results or dict(zip(self._names, self._session.run(self._names, given), strict=True))
+        except Exception as error:
+            raise ForeignError from error
+
+    def errors(self, feeds: dict[str, Array]) -> dict[str, float]:
+        """By how much rounding may move each output, of those that it does not decide."""
+        known = _constants(self._model)
+        known |= {name: Value(name, (array,), "input") for name, array in self._given(feeds).items()}
+        opset = _opset(self._model)
+        for node in self._model.graph.node:
+            read = [name for name in node.input if name]
+            read += [name for name in names_read(node) if name in known and name not in read]
+            if all(name in known for name in read):
+                operands = [known[name] for name in read]
+                if node.op_type == "Resize":  # scales and regions decide sizes
+                    operands[1:] = [replace(value, structural=True) for value in operands[1:]]
+                with suppress(NoValue):
+                    found, errors = evaluate_step(node, operands, opset, 1)
+                    for name, arrays, error in zip(filter(None, node.output), found, errors, strict=True):
+                        known[name] = Value(name, arrays, "node", error)
+        return {name: known[name].error for name in self._names if name in known}
+
+    def _given(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        return {name: array for name, array in feeds.items() if name in self._taken}
+
+
+def run_exported(module: ModuleOp, ctx: CompilerContext) -> Exported | None:
     """The exported model in onnxruntime, or None if the export is refused or onnxruntime has no such kernel."""
     try:
         model = to_onnx(module, ctx.weights)
@@ -31,22 +78,20 @@ def run_exported(module: ModuleOp, ctx: CompilerContext) -> Runner | None:
         session = open_session(model)
     except Exception:  # no class of errors stands for "not implemented" alone
         return None
-    names = [output.name for output in session.get_outputs()]
-    taken = {value.name for value in session.get_inputs()}
     if any(value.type in UNKNOWN_TO_NUMPY for value in [*session.get_inputs(), *session.get_outputs()]):
         return None
-    alone = _Alone(model) if _computes_in_half_precision(model) else None
+    return Exported(model, session)
 
-    def run(feeds: dict[str, Array]) -> dict[str, Array]:
-        given = {name: array for name, array in feeds.items() if name in taken}
-        try:
-            results = alone(given) if alone is not None else None
-            results = results or dict(zip(names, session.run(names, given), strict=True))
-        except Exception as error:
-            raise ForeignError from error
-        return results
 
-    return run
+def _constants(model: onnx.ModelProto) -> dict[str, Value]:
+    return {
+        tensor.name: Value(tensor.name, (onnx.numpy_helper.to_array(tensor),), "constant")
+        for tensor in model.graph.initializer
+    }
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next(entry.version for entry in model.opset_import if entry.domain == "")
 
 
 def _computes_in_half_precision(model: onnx.ModelProto) -> bool:
@@ -65,11 +110,7 @@ class _Alone:
 
     def __init__(self, model: onnx.ModelProto):
         self._model = model
-        self._opset = next(entry.version for entry in model.opset_import if entry.domain == "")
-        self._constants = {
-            tensor.name: Value(tensor.name, (onnx.numpy_helper.to_array(tensor),), "constant")
-            for tensor in model.graph.initializer
-        }
+        self._opset, self._constants = _opset(model), _constants(model)
 
     def __call__(self, feeds: dict[str, Array]) -> dict[str, Array] | None:
         """The outputs, or None if numpy does not know the type of something in between."""

@@ -10,7 +10,6 @@ result is decided by rounding (a comparison of two sums, say) has no right value
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,14 +22,11 @@ from onnx.reference import ReferenceEvaluator
 from mlopt import MloptError
 from mlopt.compare import is_floating
 from tests.frontend.onnx_models import run_mlopt
+from tests.fuzz.bounds import floor, largest, names
+from tests.fuzz.moving import MARGIN, moved_feeds
 from tests.fuzz.program import Array, Value, one_step_model
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-EXACT = _names(
+EXACT = names(
     """
     Abs Add And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike
     Ceil Clip Compress Concat Constant ConstantOfShape DepthToSpace DequantizeLinear Div Equal Expand
@@ -43,7 +39,7 @@ EXACT = _names(
 )
 """Operators with one right result for exact operands: selections, comparisons, and what IEEE 754 rounds correctly."""
 
-PASSED_ON = _names(
+PASSED_ON = names(
     """
     Abs CenterCropPad Clip Compress Concat DepthToSpace Expand Flatten Gather GatherElements GatherND
     GlobalMaxPool Identity Max MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape ReverseSequence Slice
@@ -52,26 +48,14 @@ PASSED_ON = _names(
 )
 """Operators of which each result is an operand's element, perhaps without its sign: it is off by what that is off."""
 
-SUMMED = _names("Add Sub")
+SUMMED = names("Add Sub")
 """Operators of which each result is off by what its operands are off together, and its own rounding."""
 
-PASSED_ON = _names(
-    """
-    Abs CenterCropPad Clip Compress Concat DepthToSpace Expand Flatten Gather GatherElements GatherND
-    GlobalMaxPool Identity Max MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape ReverseSequence Slice
-    SpaceToDepth Split Squeeze Tile TopK Transpose Trilu Unsqueeze Where
-    """
-)
-"""Exact operators whose results are elements of operands, some without their sign: off by as much as these."""
+JUMPS = names("DynamicQuantizeMatMul GridSample Mod")
+"""Other operators whose results are numbers that jump: where an element is taken from, or what remains of a division,
+is decided by what they compute of several operands."""
 
-SUMMED = _names("Add Sub")
-"""Exact operators whose results are off by as much as their operands together, and their own rounding."""
-
-SHIFT_INVARIANT = _names("Softmax LogSoftmax")
-"""Functions of the distances from the largest number along the axis: rounding is relative to these, so that a row of
-equal numbers, however large, is a row of equal numbers behind any rounding."""
-
-_REFERENCE_IS_WRONG = _names(
+_REFERENCE_IS_WRONG = names(
     """
     BatchNormalization GlobalMaxPool Softmax LogSoftmax LayerNormalization Loop MaxPool AveragePool
     LpPool Resize ConvTranspose Attention NonMaxSuppression RoiAlign GridSample TopK Col2Im ArgMax
@@ -80,46 +64,21 @@ _REFERENCE_IS_WRONG = _names(
 )
 """Operators of the onnx package's evaluator that are wrong in places, or do not take what the standard allows."""
 
-FLOOR = 0.05
-"""Approximations of functions are right to some units of numbers of this size, however small the result is."""
-
-RECURRENT = _names("RNN GRU LSTM")
-RECURRENT_FLOOR = 0.25
-"""The same for layers in which onnxruntime approximates tanh and sigmoid, with results up to 1: it is off by 7e-8 where
-the right number, in double precision, is 0.02."""
-
-IN_DOUBLE = _names("DFT LRN Shrink")
+IN_DOUBLE = names("DFT LRN Shrink")
 """Operators in which onnxruntime rounds more than it must: DFT is off by 30 units in the last place at 12 points, LRN
 adds to and subtracts from one sum for all channels, Shrink computes in single precision for all types. The right value
 is computed in double precision, and onnxruntime's distance from it is allowed: exported models run in onnxruntime."""
 
-EXPONENTIAL = _names("Elu Selu Celu Softplus")
-"""Functions that the standard defines by `exp(x) - 1` or `log(1 + exp(x))`: a number of size 1 is rounded in between,
-however small the result is."""
-
-GATED = _names("Gelu BiasGelu FastGelu QuickGelu Swish Mish")
-"""Functions `x * gate`, where the gate is `(1 + erf(x / sqrt(2))) / 2`, `(1 + tanh(...)) / 2`, a sigmoid or the tanh of
-`log(1 + exp(x))`: a number of size 1 is rounded in between, and what rounding does is relative to `x`, however small
-the gate is. `x` is the sum of the operands."""
-
-SHIFTED = _names("InstanceNormalization GroupNormalization")
-"""Operators that onnxruntime computes as `x * a + (b - mean * a)` with `a = scale / sqrt(variance + epsilon)`, or that
-are exported as one of these: what rounding does is relative to `x * a`, however near the mean `x` is."""
-
 FLOAT_ATTRIBUTE = 1e-8
 """Attributes are of single precision, also where the operands are of double; their defaults may be taken as decimal."""
 
-ROUNDS_OTHERWISE = _names(
+ROUNDS_OTHERWISE = names(
     """
     QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearConcat QLinearSoftmax QLinearWhere
     QLinearAveragePool QLinearGlobalAveragePool QGemm QLinearConv QLinearMatMul
     """
 )
 """Quantized operators in which onnxruntime approximates before it rounds: an integer may be off by one."""
-
-MARGIN = 4.0
-"""By how many units in the last place, or times its error, an operand is moved."""
-
 
 UNKNOWN_TO_NUMPY = {
     f"tensor({name})": type
@@ -136,9 +95,6 @@ UNKNOWN_TO_NUMPY = {
     }.items()
 }
 """Types of which onnxruntime's Python interface gives the bytes, and takes no arrays."""
-
-
-F64_EPS = float(np.finfo(np.float64).eps)
 
 
 class NoValue(Exception):
@@ -161,16 +117,25 @@ def evaluate_step(
     oracle: _Oracle | None = None
     for run in range(runs):
         feeds = {value.name: value.arrays[run] for value in inputs}
+        in_run = [_in_run(value, run) for value in inputs]
         oracle = oracle or _Oracle(model, feeds)
         if run and any(value.dynamic for value in inputs):
-            oracle = _Oracle(one_step_model(node, [_in_run(v, run) for v in inputs], constants, opset), feeds)
+            oracle = _Oracle(one_step_model(node, in_run, constants, opset), feeds)
         right = oracle.run(feeds)
         if node.op_type == "Equal":
             _require_told_apart(*(operands[index] for index in (0, -1)), run)
-        moved = [oracle.run(other) for other in _moved_feeds(node, inputs, run, exact)]
-        floor, derived = _floor(node, feeds), _derived(node, operands)
+        decides = exact or node.op_type in JUMPS or not all(map(is_floating, right))
+        moved_to = moved_feeds(node, inputs, run, exact=exact, decides=decides)
+        moved = [oracle.run(other) for other in moved_to]
+
+        def run_node(
+            other: onnx.NodeProto, fed: Mapping[str, Array], values: Sequence[Value] = in_run
+        ) -> list[Array]:
+            return _Oracle(one_step_model(other, values, constants, opset), fed).run(fed)
+
+        rounded = floor(node, feeds, run_node) if moved and any(map(is_floating, right)) else 0.0
         for index, array in enumerate(right):
-            error = _error(array, [other[index] for other in moved], exact, floor, derived)
+            error = _error(array, [other[index] for other in moved], exact, rounded, _derived(node, operands))
             if node.op_type in IN_DOUBLE:
                 array, distance = _in_double(model, feeds, array)
                 error += distance
@@ -200,51 +165,6 @@ def _in_run(value: Value, run: int) -> Value:
     return Value(value.name, (value.arrays[run],), value.kind, value.error, value.structural)
 
 
-def _moved_feeds(
-    node: onnx.NodeProto, inputs: Sequence[Value], run: int, exact: bool
-) -> list[dict[str, Array]]:
-    """The operands moved up and down at random, element by element, and to multiples of what they may be off.
-
-    Where the operator rounds in between, also those that are exact; but no exponent, of which parity counts. Of two
-    sets of multiples one lies half-way between the other: numbers that may be equal are, in one of them at least.
-    """
-    if exact and all(value.error == 0 for value in inputs):
-        return []
-    generator = np.random.default_rng(len(inputs))
-    up = {value.name: value.arrays[run] for value in inputs}
-    down, equal, also_equal = dict(up), dict(up), dict(up)
-    for value in inputs:
-        array = value.arrays[run]
-        if value.structural or not is_floating(array) or not array.size:
-            continue
-        wide = array.astype(np.float64)
-        finite = np.isfinite(wide)
-        fixed = exact or (node.op_type == "Pow" and value.name == node.input[1])
-        relative = 0.0 if fixed else MARGIN * min(float(ml_dtypes.finfo(array.dtype).eps), 1e-3)
-        with np.errstate(all="ignore"):
-            sizes = np.abs(_distances(node, wide) if node.op_type in SHIFT_INVARIANT else wide)
-            delta = np.where(finite, sizes * relative + MARGIN * value.error, 0.0)
-            delta = delta * generator.choice([-1.0, 1.0], array.shape)
-            up[value.name] = np.asarray(wide + delta).astype(array.dtype)
-            down[value.name] = np.asarray(wide - delta).astype(array.dtype)
-        if value.error:
-            grid = 2 * MARGIN * value.error
-            small = finite & (np.abs(wide) < grid / F64_EPS)  # all larger ones are multiples
-            for multiples, offset in ((equal, 0.0), (also_equal, 0.5)):
-                nearest = (np.rint(np.where(small, wide, 0.0) / grid + offset) - offset) * grid
-                multiples[value.name] = np.where(small, nearest, wide).astype(array.dtype)
-    return [up, down, equal, also_equal] if exact else [up, down]
-
-
-def _distances(node: onnx.NodeProto, wide: Array) -> Array:
-    """How far the numbers are from the largest along the axis, 0 where that is not finite."""
-    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), -1)
-    if not wide.size or not wide.ndim:
-        return np.zeros_like(wide)
-    distances = wide.max(axis, keepdims=True) - wide
-    return np.where(np.isfinite(distances), distances, 0.0)
-
-
 def _require_told_apart(first: Value, second: Value, run: int) -> None:
     """`NoValue` if two numbers that differ may be equal: no moved operand would say so."""
     a, b = (value.arrays[run].astype(np.float64) for value in (first, second))
@@ -252,37 +172,6 @@ def _require_told_apart(first: Value, second: Value, run: int) -> None:
         distance = np.abs(a - b)
     if ((distance > 0) & (distance <= MARGIN * (first.error + second.error))).any():
         raise NoValue("rounding decides the result")
-
-
-def _floor(node: onnx.NodeProto, feeds: Mapping[str, Array]) -> float:
-    """Approximations are right to some units of numbers of this size, however small the result is."""
-    if node.op_type in RECURRENT:
-        return RECURRENT_FLOOR
-    if node.op_type in SHIFTED:
-        return max(FLOOR, _largest_product(node, feeds))
-    if node.op_type in EXPONENTIAL:
-        return math.prod(max(1.0, abs(attribute.f)) for attribute in node.attribute)  # alpha and gamma
-    if node.op_type in GATED:
-        return max(FLOOR, sum(_largest(feeds[name]) for name in node.input if name))
-    return FLOOR
-
-
-def _largest(array: Array) -> float:
-    """The largest finite number, without its sign."""
-    wide = np.abs(array.astype(np.float64))
-    return float(wide[np.isfinite(wide)].max(initial=0.0))
-
-
-def _largest_product(node: onnx.NodeProto, feeds: Mapping[str, Array]) -> float:
-    """The largest `x * a` of a norm in `SHIFTED`."""
-    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
-    x, scale = (feeds[name].astype(np.float64) for name in node.input[:2])
-    batch, channels = x.shape[:2]
-    groups = attributes.get("num_groups", channels)
-    deviation = np.sqrt(x.reshape(batch, groups, -1).var(-1) + attributes.get("epsilon", 1e-5))
-    factors = np.abs(scale.reshape(groups, -1)) / deviation[:, :, None]
-    products = np.abs(x.reshape(batch, channels, -1)) * factors.reshape(batch, channels, 1)
-    return float(products.max(initial=0.0))
 
 
 def _lrn(node: onnx.NodeProto, x: Array) -> Array:
@@ -323,11 +212,16 @@ def _in_double(model: onnx.ModelProto, feeds: Mapping[str, Array], found: Array)
 
 
 def _error(
-    right: Array, moved: Sequence[Array], exact: bool, floor: float, derived: tuple[float | None, bool]
+    right: Array,
+    moved: Sequence[Array],
+    exact: bool,
+    largest_rounded: float,
+    derived: tuple[float | None, bool],
 ) -> float:
-    """By how much a result may be off, with approximations right to numbers of size `floor`; `NoValue` if it jumps.
+    """By how much a result may be off; `NoValue` if it jumps.
 
-    An exact operator rounds only the elements that move with the operands. `derived`: see `_derived`.
+    Numbers up to `largest_rounded` are rounded in between. An exact operator rounds only the elements that move with
+    the operands. `derived`: see `_derived`.
     """
     if not moved:
         return 0.0
@@ -355,10 +249,11 @@ def _error(
     error = error if known is None else known
     if not is_rounded:
         return error
-    if error > 1e-2 * max(_largest(right), 1e-6) and error > 1e-30:
+    if error > 1e-2 * max(largest(right), 1e-6) and error > 1e-30:
         raise NoValue("the result is ill-conditioned")
+    # Two products and their sum: three roundings of half a unit, of which the last is of at most twice the size.
     eps = max(float(ml_dtypes.finfo(right.dtype).eps), FLOAT_ATTRIBUTE)
-    return error + 2 * eps * max(_largest(right[rounded]), floor)
+    return error + 2 * eps * max(largest(right[rounded]), largest_rounded)
 
 
 def open_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:

@@ -66,9 +66,11 @@ def _wrong_axis(patch: Patch) -> None:
 
 def _dropped_bias(patch: Patch) -> None:
     right = contraction.epilogue
-    patch.setattr(
-        contraction, "epilogue", lambda launch, space, total, bias=None: right(launch, space, total)
-    )
+
+    def without_bias(launch: Any, space: Any, total: SSAValue, bias: Any = None, **others: Any) -> SSAValue:
+        return right(launch, space, total, **others)
+
+    patch.setattr(contraction, "epilogue", without_bias)
 
 
 def _wrong_padding(patch: Patch) -> None:

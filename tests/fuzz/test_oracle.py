@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -95,3 +96,155 @@ def test_numbers_of_one_tensor_that_may_be_equal(distance: float) -> None:
         x = np.array([low, low + distance * error])
         with pytest.raises(NoValue):
             evaluated("Unique", [value("x", x, error=error)])
+
+
+def off(array: object, error: float = 1e-6, name: str = "x") -> Value:
+    """A double-precision operand that may be off by `error`."""
+    return value(name, np.asarray(array, np.float64), error=error)
+
+
+SEVEN = np.arange(7.0)
+PAIRS = [*combinations(range(7), 2)]
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-7, 1e-6, 2e-6])
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin", "Hardmax", "Unique", "TopK", "MaxPool"])
+def test_any_two_elements_of_which_rounding_decides(op_type: str, distance: float) -> None:
+    """Wherever two stand that lie nearer together than what they may be off, their order has no right value."""
+    axis = {} if op_type in ("Unique", "MaxPool") else {"axis": 0}
+    for first, second in PAIRS:
+        x = -SEVEN if op_type == "ArgMin" else SEVEN.copy()
+        x[first], x[second] = (x[6] + (-5 if op_type == "ArgMin" else 5),) * 2
+        x[second] += distance
+        operands = [off(x)]
+        outputs = ["y"]
+        if op_type == "TopK":
+            operands.append(Value("k", (np.array([7]),), "constant", structural=True))
+            outputs = ["", "y"]
+        if op_type == "MaxPool":
+            operands, outputs, axis = [off(x[None, None])], ["y", "i"], {"kernel_shape": [7]}
+        node = helper.make_node(op_type, [operand.name for operand in operands], outputs, "n", **axis)
+        with pytest.raises(NoValue):
+            evaluate_step(node, operands, 21, 1)
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-7, 1e-6, 2e-6])
+@pytest.mark.parametrize("op_type", ["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"])
+def test_any_two_operands_of_which_rounding_decides(op_type: str, distance: float) -> None:
+    for index, sign in product(range(7), (1, -1)):
+        y = SEVEN + 10
+        y[index] = SEVEN[index] + sign * distance
+        with pytest.raises(NoValue):
+            evaluated(op_type, [off(SEVEN), off(y, name="y")])
+
+
+@pytest.mark.parametrize(
+    ("op_type", "at", "attributes"),
+    [
+        ("Floor", 2.0, {}),
+        ("Ceil", 2.0, {}),
+        ("Round", 2.5, {}),
+        ("Sign", 0.0, {}),
+        ("NonZero", 0.0, {}),
+        ("Cast", 2.0, {"to": 7}),
+        ("ThresholdedRelu", 1.0, {"alpha": 1.0}),
+    ],
+)
+def test_any_element_that_rounding_decides(op_type: str, at: float, attributes: dict[str, object]) -> None:
+    for index, distance in product(range(7), (0.0, 1e-6, -1e-6)):
+        x = SEVEN + 10.3
+        x[index] = at + distance
+        with pytest.raises(NoValue):
+            evaluated(op_type, [off(x)], **attributes)
+
+
+def test_remainders_of_numbers_that_may_be_off() -> None:
+    """What remains of 6 divided by 2 is 0, or nearly 2."""
+    for x, y in ((6.0, 2.0), (1.0, 1.0), (-3.0, 1.5)):
+        with pytest.raises(NoValue):
+            evaluated("Mod", [off([x]), off([y], name="y")], fmod=1)
+
+
+def test_window_of_numbers_that_are_equal_but_for_rounding() -> None:
+    """0.54 - 0.46 * cos(2 * pi / 3) and the same of 4 * pi / 3: one number to `Unique`, or two."""
+    size = Value("n", (np.array(3),), "constant", structural=True)
+    node = helper.make_node("HammingWindow", ["n"], ["w"], "n")
+    ((window,),), (error,) = evaluate_step(node, [size], 21, 1)
+    assert window[1] == window[2]
+    with pytest.raises(NoValue):
+        evaluated("Unique", [value("w", window, error=error)])
+
+
+def test_both_factors_may_be_off_in_any_direction() -> None:
+    """(3 + 1e-6) * (2 + 1e-6) is off by 5e-6, not by nothing as (3 + 1e-6) * (2 - 1e-6) nearly is."""
+    for x, y in product((3.0, -3.0), (2.0, -2.0)):
+        error = evaluated("Mul", [off([x]), off([y], name="y")])[1]
+        assert 4 * 5e-6 <= error <= 4.1 * 5e-6
+        assert evaluated("Div", [off([x]), off([y], name="y")])[1] >= 4 * 1.24e-6
+
+
+ONE = np.ones(1, np.float32)
+
+
+def number(name: str, x: object) -> Value:
+    return value(name, np.asarray(x, np.float32))
+
+
+CANCELLING = {
+    "MatMul": ([number("a", [[100, -99]]), number("b", [[1], [1]])], {}, 199.0),
+    "Gemm": ([number("a", [[100]]), number("b", [[1]]), number("c", [[49]])], {"beta": -2.0}, 198.0),
+    "Conv": ([number("x", [[[100, -99]]]), number("w", [[[1, 1]]])], {}, 199.0),
+    "ReduceSum": ([number("x", [100, -99])], {}, 199.0),
+    "ReduceMean": ([number("x", [100, -98])], {}, 99.0),
+    "BatchNormalization": (
+        [
+            *(number(name, [[100]] if name == "x" else [100 if name == "m" else 1]) for name in "xsbm"),
+            value("v", ONE),
+        ],
+        {"epsilon": 0.0},
+        201.0,
+    ),
+    "LayerNormalization": ([number("x", [[99, 101]]), number("s", [1, 1]), number("b", [5, -7])], {}, 108.0),
+    "RotaryEmbedding": (
+        [number("x", [[[[100, 100]]]]), number("c", [[[1]]]), number("s", [[[1]]])],
+        {},
+        100.0,
+    ),
+    "HardSwish": ([number("x", [-2.9])], {}, 3.0),
+    "HardSigmoid": ([number("x", [-2.4])], {}, 1.5),
+    "Gelu": ([number("x", [-100])], {}, 100.0),
+    "Det": ([number("x", [[3, 4], [6, 8.5]])], {}, 52.0),
+    "GridSample": ([number("x", [[[[100, -98]]]]), number("g", [[[[0, 0]]]])], {}, 200.0),
+    "Attention": (
+        [
+            number(name, [[[[100, -100]], [[0, 0]]]] if name == "q" else [[[[1, 1]], [[1, 1]]]])
+            for name in "qkv"
+        ],
+        {"scale": 1.0},
+        1 + 2 * 200.0,
+    ),
+}
+"""Operands whose terms nearly cancel, and the size of what is rounded in between."""
+
+
+@pytest.mark.parametrize("op_type", CANCELLING)
+def test_errors_are_relative_to_what_is_rounded_in_between(op_type: str) -> None:
+    """However the terms are summed, a result is off by units in their last place, however small it is."""
+    operands, attributes, size = CANCELLING[op_type]
+    node = helper.make_node(op_type, [operand.name for operand in operands], ["y"], "n", **attributes)
+    _, (error,) = evaluate_step(node, operands, 23, 1)
+    assert 2 * F32_EPS * size <= error * 1.0001
+    assert error < 30 * F32_EPS * size
+
+
+def test_scores_that_are_hidden_do_not_count() -> None:
+    """What -10000 does to a score that has no weight is nothing; a row of such scores is rounded as these are."""
+    q, k, v = (number(name, np.ones((1, 1, 1, 2))) for name in "qkv")
+    k, v = (number(operand.name, np.repeat(operand.arrays[0], 2, 2)) for operand in (k, v))
+
+    def error(mask: Sequence[float]) -> float:
+        node = helper.make_node("Attention", ["q", "k", "v", "m"], ["y"], "n")
+        return evaluate_step(node, [q, k, v, number("m", [mask])], 23, 1)[1][0]
+
+    assert error([0, -1e4]) < 40 * F32_EPS
+    assert error([-1e4, -1e4]) > 1e4 * F32_EPS

@@ -14,3 +14,6 @@ MOST = 150
 def test_a_planted_fault_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     _, found = find(fault, monkeypatch, fault.operators, MOST)
     assert found is not None
+    assert not found.failure.kind.startswith("TypeError"), (
+        "what is planted does not fit the function it replaces"
+    )
