@@ -71,3 +71,10 @@ func.func @too_large(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %y = graph.softmax %a axis = 1 : tensor<4x8xf32>
   func.return %y : tensor<4x8xf32>
 }
+
+func.func @halves(%x: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  // expected-remark @below {{fused 'exp' with each reader of a part: 'split', 'split'}}
+  %e = graph.exp %x : tensor<4x8xf32>
+  %a, %b = graph.split %e axis = 1 : (tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+  func.return %a, %b : tensor<4x4xf32>, tensor<4x4xf32>
+}

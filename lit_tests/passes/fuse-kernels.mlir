@@ -151,3 +151,28 @@ func.func @selected_columns(%w: tensor<3x4xf32>, %i: tensor<7xi64>, %x: tensor<7
   %y = graph.matmul %s, %x : (tensor<3x7xf32>, tensor<7x1xf32>) -> tensor<3x1xf32>
   func.return %y : tensor<3x1xf32>
 }
+
+// Halves of a map are computed where they are wanted: it is nowhere as a whole.
+// CHECK-LABEL: func.func @halves
+// CHECK: kernel.launch @exp_split ins(%x : tensor<4x8xf32>) outs(%{{.*}} : tensor<4x4xf32>) {
+// CHECK: kernel.map bounds [d0 = 4, d1 = 4] ins(%{{.*}}[d0, d1] : tensor<4x8xf32>)
+// CHECK: kernel.launch @exp_split ins(%x : tensor<4x8xf32>) outs(%{{.*}} : tensor<4x4xf32>) {
+// CHECK: kernel.map bounds [d0 = 4, d1 = 4] ins(%{{.*}}[d0, d1 + 4] : tensor<4x8xf32>)
+// CHECK-NOT: kernel.launch
+func.func @halves(%x: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %e = graph.exp %x : tensor<4x8xf32>
+  %a, %b = graph.split %e axis = 1 : (tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+  func.return %a, %b : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// Parts that overlap would be computed twice.
+// CHECK-LABEL: func.func @more_than_halves
+// CHECK: kernel.launch @exp
+// CHECK: kernel.launch @slice
+// CHECK: kernel.launch @slice
+func.func @more_than_halves(%x: tensor<8xf32>) -> (tensor<5xf32>, tensor<4xf32>) {
+  %e = graph.exp %x : tensor<8xf32>
+  %a = graph.slice %e starts = [0] stops = [5] : (tensor<8xf32>) -> tensor<5xf32>
+  %b = graph.slice %e starts = [4] stops = [8] : (tensor<8xf32>) -> tensor<4xf32>
+  func.return %a, %b : tensor<5xf32>, tensor<4xf32>
+}

@@ -10,7 +10,9 @@ changes:
    - maps into what reads them, but not into a contraction, which would repeat them for every product, unless they
      copy rows from computed positions, and each element is in one product;
    - reductions of rows into reductions of the same rows.
-3. A map of tensors of one shape and scalars (scale, activation, residual), or a transpose of axes that are reshaped
+3. A map that several launches read parts of is merged into each of them, which evaluates its part: if that is no more
+   work, and what the map reads, which lives on, is no larger than its result.
+4. A map of tensors of one shape and scalars (scale, activation, residual), or a transpose of axes that are reshaped
    together, moves above the reshape that it reads, where rule 2 applies to it.
 
 Reshapes of reshapes are folded, so that they hide nothing.
@@ -53,6 +55,7 @@ from mlopt.passes.kernel.launches import Kind, blocks_with_launches, count_ops, 
 from mlopt.passes.kernel.merge_launches import absorb_into_users, merge_into
 from mlopt.passes.kernel.selections import inline_selections
 from mlopt.passes.kernel.simplify_launch import simplify_launch
+from mlopt.passes.kernel.split_maps import copy_for, find_split
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import KERNEL_LEVEL
 
@@ -79,6 +82,7 @@ class FuseKernelsPass(Pass):
         "merge-launches-epilogue": "Maps run in the launch that computes what they read.",
         "merge-launches-prologue": "Maps run in the launch that reads what they compute.",
         "merge-launches-rows": "Reductions of rows run in one launch with what follows on the same rows.",
+        "split-map": "A map of which several launches read parts runs in each of them, for its part.",
         "hoist-map": "A map behind a reshape runs before it, in the launch that computes what is reshaped.",
     }
 
@@ -112,7 +116,7 @@ class _BlockFusion:
         for number, launch in enumerate(launches):
             self._register(launch, number, (launch.kernel_name.data,))
         changed |= self._simplify_all(launches)
-        while self._sweep(launches):
+        while self._sweep(launches) or self._split_maps(launches):
             changed = True
             launches = [op for op in self.block.ops if isinstance(op, LaunchOp)]
         self._report_near_misses(launches)
@@ -197,12 +201,36 @@ class _BlockFusion:
             return False
         self._remark("passed", f"fused {describe(producer)} with {describe(consumer)}", consumer.location)
         self._count(merge.rule.value)
+        self._merge_into(producer, consumer)
+        return True
+
+    def _merge_into(self, producer: LaunchOp, consumer: LaunchOp) -> None:
         merge_into(producer, consumer)
         inline_selections(consumer)
         simplify_launch(consumer)
         self.names[consumer] = self.names.pop(producer) + self.names[consumer]
         consumer.properties["kernel_name"] = StringAttr(joined_name(self.names[consumer]))
-        return True
+
+    def _split_maps(self, launches: Iterable[LaunchOp]) -> bool:
+        changed = False
+        for launch in launches:
+            merges = find_split(launch, self.max_ops) if launch.parent is self.block else None
+            if merges is None or not all(is_enabled(_rule_name(merge.rule)) for merge in merges):
+                continue
+            if not may_rewrite("split-map", launch):
+                continue
+            readers = ", ".join(describe(merge.consumer) for merge in merges)
+            self._remark(
+                "passed", f"fused {describe(launch)} with each reader of a part: {readers}", launch.location
+            )
+            self._count("maps-split")
+            for merge in merges:
+                is_last = launch.res[0].has_one_use()
+                producer = launch if is_last else copy_for(launch, merge.consumer)
+                self._register(producer, self.numbers[launch], self.names[launch])
+                self._merge_into(producer, merge.consumer)
+            changed = True
+        return changed
 
     def _hoist(self, launch: LaunchOp) -> Sequence[LaunchOp] | None:
         found = find_hoist(launch)

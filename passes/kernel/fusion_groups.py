@@ -134,6 +134,17 @@ def judge(producer: LaunchOp, consumer: LaunchOp, max_ops: int) -> Merge | NearM
     return Merge(producer, consumer, rule)
 
 
+def judge_part(producer: LaunchOp, consumer: LaunchOp, max_ops: int) -> Merge | None:
+    """Whether a launch of maps, of which `consumer` reads a part, could be merged into it if no other used it."""
+    readers = _readers(producer, consumer)
+    kind = kind_of(producer)
+    if readers is None or kind is not Kind.POINTWISE:
+        return None
+    rule = _rule(kind, kind_of(consumer), readers)
+    too_large = _size_obstacle(producer, consumer, max_ops) is not None
+    return None if rule is None or too_large else Merge(producer, consumer, rule)
+
+
 def rule_above(found: Hoist, max_ops: int) -> Rule | None:
     """The rule by which a map that could move above a reshape could be merged there with what is reshaped, if any."""
     producer = found.producer

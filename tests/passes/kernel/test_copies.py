@@ -381,7 +381,6 @@ def is_copy(op: object) -> bool:
 
 NOT_REACHED = {
     "concat_into_a_softmax": "the concatenation is in the launch of the softmax, which is not taken apart",
-    "split_of_a_map_into_results": "a map is not split up for those who read parts of it",
 }
 """Where a copy more than the right number is left, and what the passes lack: strictly, so that none gets in unseen."""
 
