@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -156,13 +157,11 @@ class Tilings:
 
     def _fewest(self, way: _Way) -> tuple[int, _Tiled]:
         """As few tiles as fit. Where none does, those of the most, or beyond which it does not get smaller."""
-        members, joining = way.members, way.joining
-        reached = self._needs.least(members[0]) if len(members) == 1 else self._axes[way.key][1]
-        tiles = 1
+        reached, tiles = inf, 1
         while True:
             tiles *= 2
             found = self._part(way, tiles)
-            if joining.fits(found.least) or found.least >= reached or tiles >= found.most:
+            if way.joining.fits(found.least) or found.least >= reached or tiles >= found.most:
                 return tiles, found
             reached = found.least
 
