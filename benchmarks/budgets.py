@@ -66,7 +66,7 @@ def rows(path: Path, parts: Sequence[float]) -> list[str]:
         spill = model.memory.spill
         said = [str(remark["message"]) for remark in model.report()["remarks"]]
         summary = next(message for message in said if "live at once fit into" in message)
-        by = re.findall(r"(order|tiles|second runs|spilling) ([+-]\d+) bytes", summary)
+        by = re.findall(r"(order|tiles|second runs|spilling|smaller workspaces) ([+-]\d+) bytes", summary)
         rise = re.search(r"([+-][\d.]+%) modelled time", summary)
         lines.append(
             f"{f'  {part:.0%}':34} {budget:9} {spill.arena_bytes:9} {spill.moved_bytes:9} "

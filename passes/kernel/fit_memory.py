@@ -194,7 +194,7 @@ class _Fitting:
             return False
         cost, as_given = self._cost(), self._proof()
         if not self._make_fit():
-            self._let_workspaces_be_scarce(True)
+            self._shrink_workspaces()
             if not self._make_fit():
                 self._refuse(as_given, self._peak())
         self._report(before, self._peak(), cost)
@@ -281,6 +281,15 @@ class _Fitting:
             self._known[block] = BlockSteps(block, self._needs.alignment, self._needs.least)
         return self._known[block]
 
+    def _shrink_workspaces(self) -> None:
+        """Let kernels run in what they need to run at all, or in what the budget leaves them above that."""
+        peak, nanoseconds = self._peak(), self._cost().nanoseconds
+        self._let_workspaces_be_scarce(True)
+        self._gains["smaller workspaces"] = _Price(
+            nanoseconds=self._nanoseconds_within(self._block, self._budget) - nanoseconds,
+            bytes=peak - self._peak(),
+        )
+
     def _let_workspaces_be_scarce(self, scarce: bool) -> None:
         self._needs.scarce = scarce
         self._known.clear()
@@ -302,6 +311,19 @@ class _Fitting:
             nanoseconds=sum(map(self._needs.nanoseconds, kernels))
             + sum(map(self._needs.copy_nanoseconds, copies)),
         )
+
+    def _nanoseconds_within(self, block: Block, capacity: int) -> float:
+        """The modelled time of a block whose kernels have all the capacity for themselves that tensors leave."""
+        steps, total = self._steps(block), 0.0
+        live = profile(steps.graph, range(len(steps.ops)))
+        for op, step, nbytes in zip(steps.ops, steps.graph.steps, live, strict=True):
+            free = capacity - (nbytes - step.workspace)
+            if isinstance(op, SymbolicKernel):
+                total += self._needs.nanoseconds_in(op, free)
+            elif isinstance(op, CopyOp):
+                total += self._needs.copy_nanoseconds(op)
+            total += sum(self._nanoseconds_within(inner, free) for inner in _blocks_of_control_flow(op))
+        return total
 
     def _worst(self) -> tuple[BlockSteps, Block, int]:
         """The innermost block in which the most is live, and what it may take."""
@@ -496,8 +518,8 @@ class _Fitting:
 
     def _report(self, before: int, after: int, cost: _Price) -> None:
         message = f"{after} bytes live at once fit into {self._budget}"
-        if self._changed:
-            now = self._cost()
+        if self._changed or after < before:
+            now = self._cost()._replace(nanoseconds=self._nanoseconds_within(self._block, self._budget))
             steps = ", ".join(
                 f"{name} {price.step_text()}" for name, price in self._gains.items() if any(price)
             )

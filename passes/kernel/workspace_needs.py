@@ -89,6 +89,13 @@ class WorkspaceNeeds:
         need = self.need(kernel)
         return 0.0 if need.nanoseconds is None else need.nanoseconds(self.least(kernel))
 
+    def nanoseconds_in(self, kernel: SymbolicKernel, nbytes: int) -> float:
+        """How long a call takes in so many bytes of those with which it runs well; 0 if nothing is known of that."""
+        need = self.need(kernel)
+        return (
+            0.0 if need.nanoseconds is None else need.nanoseconds(max(need.least, min(nbytes, need.minimum)))
+        )
+
     def copy_nanoseconds(self, copy: CopyOp) -> float:
         """How long it takes to copy a tensor, roughly; 0 if nothing is known of that."""
         type_ = copy.result.type
