@@ -207,7 +207,9 @@ def test_a_file_that_is_no_plan(mlopt: Command, text: str, message: str) -> None
     assert done.err.startswith(message)
 
 
-@pytest.mark.parametrize("option", ["--waves=2", "--donate=x", "--memory-budget=9", "--dim=n=1", "--disable-pass=cse"])
+@pytest.mark.parametrize(
+    "option", ["--waves=2", "--donate=x", "--memory-budget=9", "--dim=n=1", "--disable-pass=cse"]
+)
 def test_options_of_a_compilation_go_with_a_model(mlopt: Command, option: str) -> None:
     """One of the two that are compared is enough."""
     Path("p.csv").write_text("id,lower,upper,size,offset\na,0,1,4,0\n")

@@ -263,6 +263,40 @@ def test_a_shape_that_changes_over_unknown_trips() -> None:
         mlopt.compile(model_from(GROWING))
 
 
+COLLECTING = """
+g (float[3] x, int64 n) => (float[N] y, float[M, K] ys) {
+  y, ys = Loop(n, "", x) <body = b (int64 i, bool c, float[K] a) => (bool c, float[J] an, float[L] o) {
+    an = Concat<axis = 0>(a, x)
+    o = Neg(OUT)
+  }>
+}"""
+
+
+@pytest.mark.parametrize("trips", [0, -1, 1, 3])
+def test_a_shape_that_changes_beside_scan_outputs(trips: int) -> None:
+    """No trip changes nothing: what is carried is what it was, and nothing is collected."""
+    inputs = {"x": X, "n": np.array(trips)}
+    collected = np.tile(-X, (max(trips, 0), 1))
+    want = {"y": np.tile(X, max(trips, 0) + 1), "ys": collected}
+    check_all_levels(model_from(COLLECTING.replace("OUT", "x")), inputs, want, mlir=False)
+
+
+def test_a_loop_that_does_not_begin_changes_no_shape() -> None:
+    text = COLLECTING.replace('Loop(n, "", x)', "Loop(n, go, x)").replace("int64 n)", "int64 n, bool go)")
+    inputs = {"x": X, "n": np.array(3), "go": np.array(False)}
+    want = {"y": X, "ys": np.zeros((0, 3), np.float32)}
+    check_all_levels(model_from(text.replace("OUT", "x")), inputs, want, mlir=False)
+
+
+def test_scan_outputs_of_two_shapes() -> None:
+    """What the trips give is put one after the other: onnxruntime refuses it in the second trip."""
+    inputs = {"x": X, "n": np.array(2)}
+    message = r'Loop: collects "o", which is tensor<3xf32> in one trip and tensor<6xf32> in the next'
+    with pytest.raises(InputError, match=message):
+        run(COLLECTING.replace("OUT", "a"), inputs)
+    check_all_levels(model_from(COLLECTING.replace("OUT", "a")), {"x": X, "n": np.array(1)}, mlir=False)
+
+
 def test_scan_outputs_of_unknown_trips() -> None:
     text = SCAN_OUTPUTS.replace("(float[3] x)", "(float[3] x, int64 n)").replace(
         "n = Constant<value = int64 {TRIPS}>()", ""

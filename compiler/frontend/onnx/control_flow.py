@@ -98,7 +98,9 @@ def loop(node: Node) -> Sequence[SSAValue]:
     if not isinstance(outcome, MloptError):
         return outcome
     unrolled = node.attempt(lambda: _trip_by_trip(described))
-    if isinstance(unrolled, MloptError) or unrolled is None:
+    if isinstance(unrolled, MloptError):
+        raise unrolled from outcome  # the trips are known: a later one is what does not fit
+    if unrolled is None:
         raise outcome
     return unrolled
 
@@ -120,9 +122,10 @@ def _as_loop(loop: _Loop) -> Sequence[SSAValue]:
     true = inside.true(_rank_of_input(loop.body, 1))
     goes_on, *values = node.subgraph(loop.body, block, [trip, true, *block.args[1:]])
     carried, collected = values[: len(initial)], values[len(initial) :]
-    require_same_types(node, node.proto.input[2:], initial, carried)
     always = node.constant_value(goes_on)
     trips = _trips(loop, None if always is None else bool(always.reshape(())))
+    if trips != 0:
+        require_same_types(node, node.proto.input[2:], initial, carried)
     if trips is not None and not (collected and isinstance(trips, SSAValue)):
         return close_counted_loop(node, block, trips, initial, carried, [*map(Collected, collected)])
     if collected:
@@ -196,14 +199,29 @@ def _trip_by_trip(loop: _Loop) -> Sequence[SSAValue] | None:
             body, None, [number, here.true(_rank_of_input(body, 1)), *carried]
         )
         carried = values[: len(carried)]
-        collected.append([_as_slice(node, value) for value in values[len(carried) :]])
+        parts = values[len(carried) :]
+        if collected:
+            _require_one_type(loop, parts, collected[-1])
+        collected.append(parts)
         known = node.known_value(goes_on_value)
         if known is None:
             return None
         goes_on, trip = bool(known.reshape(())), trip + 1
     if not collected:
         return None if len(body.output) > 1 + len(carried) else carried
-    return [*carried, *(node.add(graph.ConcatOp(parts, 0)).result for parts in zip(*collected, strict=True))]
+    wholes = ([_as_slice(node, part) for part in parts] for parts in zip(*collected, strict=True))
+    return [*carried, *(node.add(graph.ConcatOp(parts, 0)).result for parts in wholes)]
+
+
+def _require_one_type(loop: _Loop, parts: Sequence[SSAValue], before: Sequence[SSAValue]) -> None:
+    """Raise if what two trips give can't be put one after the other; the standard wants one shape of all."""
+    outputs = loop.body.output[1 + len(loop.initial) :]
+    for output, part, earlier in zip(outputs, parts, before, strict=True):
+        if part.type != earlier.type:
+            message = (
+                f'collects "{output.name}", which is {earlier.type} in one trip and {part.type} in the next'
+            )
+            raise loop.node.error(message)
 
 
 def _as_slice(node: Node, value: SSAValue) -> SSAValue:

@@ -319,12 +319,11 @@ class GraphImport:
         return op.result
 
     def subgraph(
-        self, graph: GraphProto, block: Block | None, arguments: Sequence[SSAValue]
+        self, proto: NodeProto, graph: GraphProto, block: Block | None, arguments: Sequence[SSAValue]
     ) -> list[SSAValue]:
         if graph.sparse_initializer:
-            raise UnsupportedError(
-                "a subgraph has a sparse initializer, which is not supported", place=self.model.place()
-            )
+            message = f'"{graph.name}" has a sparse initializer, which is not supported'
+            raise self.error(proto, message, UnsupportedError)
         around = self.scope
         used = used_names(graph)
         scope = Scope(block or around.block, around.opsets, used, _initializers(graph), around)
@@ -335,13 +334,13 @@ class GraphImport:
             self.inlined += len(graph.node)
         if self.inlined > _MAX_INLINED:
             message = f"branches and bodies make more than {_MAX_INLINED} nodes when each trip is imported"
-            raise UnsupportedError(message, place=self.model.place())
+            raise self.error(proto, message, UnsupportedError)
         with self._inside(scope):
             results = self._import_nodes(graph)
         for output, result in zip(graph.output, results, strict=True):
             if block is not None and result in self.bounds:
                 message = f'"{output.name}" leaves a branch or a body, and its size depends on data'
-                raise UnsupportedError(message, place=self.model.place())
+                raise self.error(proto, message, UnsupportedError)
         return results
 
     def expand(

@@ -54,9 +54,9 @@ class Surroundings(Protocol):
         ...
 
     def subgraph(
-        self, graph: GraphProto, block: Block | None, arguments: Sequence[SSAValue]
+        self, proto: NodeProto, graph: GraphProto, block: Block | None, arguments: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """Import a branch or a loop body, one argument per input, into `block`, or right here; its outputs' values."""
+        """Import a node's branch or body, one argument per input, into `block`, or right here; its outputs' values."""
         ...
 
     def expand(
@@ -214,7 +214,7 @@ class Node:
 
         Values of the graphs around it are used as they are.
         """
-        return self._surroundings.subgraph(graph, block, arguments)
+        return self._surroundings.subgraph(self.proto, graph, block, arguments)
 
     def expand(self, body: FunctionProto, operands: Sequence[SSAValue | None]) -> Sequence[SSAValue | None]:
         """Import the nodes of a function in place of this node; the values of its outputs, None for one not used."""
