@@ -53,3 +53,7 @@ class _LazyNumpyTarget:
     def scratch_need(self, func: FuncOp) -> ScratchNeed:
         """How much scratch the engine needs to execute this memref-level function."""
         return self._target.scratch_need(func)
+
+    def scratch_bound(self, launch: Operation) -> int:
+        """No less than the `minimum` of the function that a `kernel.launch` becomes, without lowering it."""
+        return self._target.scratch_bound(launch)

@@ -34,7 +34,7 @@ TILE_BYTES = 256 << 10
 MINIMUM_TILE = 4096
 """Elements of the smallest tile; below it calls cost more than the work in them."""
 
-_MINIMUM_TEMPORARIES = 32 << 10
+MINIMUM_TEMPORARIES = 32 << 10
 """Bytes of temporaries that the smallest tile may take; with more, it is made smaller, down to a quarter."""
 
 _LEAST_CLIPPED = 2048
@@ -226,7 +226,7 @@ class Kernel:
         while True:
             tile = self.tile(elements)
             registers = self.registers(tile)
-            is_small = registers.nbytes <= _MINIMUM_TEMPORARIES or elements <= MINIMUM_TILE // 4
+            is_small = registers.nbytes <= MINIMUM_TEMPORARIES or elements <= MINIMUM_TILE // 4
             if elements <= MINIMUM_TILE and (is_small or fits(registers.nbytes + extra(tile))):
                 return tile
             light = steps <= 1 and not registers.nbytes

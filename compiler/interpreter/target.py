@@ -6,9 +6,12 @@ from functools import cache
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from mlopt.diagnostics import VerifyFailure
+from mlopt.dialects.kernel import LaunchOp
 from mlopt.interpreter.scratch import ALIGNMENT, SCARCE, UNLIMITED
+from mlopt.interpreter.scratch_bound import scratch_bound
 from mlopt.interpreter.translate import Forms, measure
 from mlopt.ir.context import ScratchNeed
 from mlopt.ir.locations import place_of_op
@@ -52,3 +55,8 @@ class NumpyTarget:
             return measure(module, func, nbytes, forms).nanoseconds
 
         return ScratchNeed(least.nbytes, most.nbytes, nanoseconds, find_least)
+
+    def scratch_bound(self, launch: Operation) -> int:
+        """No less than the `minimum` of the function that a `kernel.launch` becomes, quickly known."""
+        assert isinstance(launch, LaunchOp)
+        return scratch_bound(launch)

@@ -18,7 +18,7 @@ BLOCK_BYTES = 4 << 20
 SMALLEST_BLOCK_BYTES = 16 << 10
 """Blocks are not made smaller than this where the extents can be cut further: calls would cost more than the work."""
 
-_PREFERRED_CUT = 64
+PREFERRED_CUT = 64
 """The innermost row and column dimensions need not be cut below this: a product gets slow."""
 
 _SMALLEST_CUT = 16
@@ -170,7 +170,7 @@ class Ways:
         Extents are halved; what is left of `room` after that is used up.
         """
         roles = self._factors.roles
-        for smallest in (_PREFERRED_CUT, _SMALLEST_CUT) if room > 0 else (_PREFERRED_CUT,):
+        for smallest in (PREFERRED_CUT, _SMALLEST_CUT) if room > 0 else (PREFERRED_CUT,):
             cuts = [(d, 1) for d in (*roles.batch, *roles.column[:-1])]
             cuts += [(d, smallest) for d in roles.column[-1:]]
             cuts += [(d, 1) for d in roles.row[:-1]]

@@ -56,6 +56,10 @@ class Target(Protocol):
         """How much scratch the engine needs to execute this memref-level function."""
         ...
 
+    def scratch_bound(self, launch: Operation) -> int:
+        """No less than the `minimum` of the function that a `kernel.launch` becomes, without lowering it."""
+        ...
+
 
 @dataclass
 class CompilerContext(Context):

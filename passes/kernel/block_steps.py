@@ -248,13 +248,20 @@ class BlockSteps:
             return 0
         if isinstance(op, SymbolicKernel) and self._workspace_of is not None:
             return self._workspace_of(op)
-        if isinstance(op, LaunchOp) and not any(isinstance(o, EmptyOp | ConstantOp) for o in op.walk()):
-            return 0  # all is built in its outs
+        if isinstance(op, LaunchOp):
+            return temporaries_of(op, self._alignment)
         blocks = (block for region in op.regions for block in region.blocks)
         return max(
             (BlockSteps(block, self._alignment, self._workspace_of, self._space).peak() for block in blocks),
             default=0,
         )
+
+
+def temporaries_of(launch: LaunchOp, alignment: int) -> int:
+    """The most bytes that the temporaries of a launch take at once, in the order of its operations."""
+    if not any(isinstance(op, EmptyOp | ConstantOp) for op in launch.walk()):
+        return 0  # all is built in its outs
+    return BlockSteps(launch.body, alignment).peak()
 
 
 class _Storages:

@@ -13,10 +13,9 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlopt.dialects.kernel import ConstantOp, tensor_type
-from mlopt.ir.dtypes import to_numpy_dtype
+from mlopt.dialects.kernel import ConstantOp
 from mlopt.ir.effects import is_buffer
-from mlopt.passes.kernel.launches import shape_of
+from mlopt.passes.kernel.block_steps import byte_size
 from mlopt.passes.kernel.liveness import AliasClass, BlockLiveness
 
 
@@ -121,14 +120,6 @@ class LiveBytes:
             )
         elif span.bytes:
             span.bytes = max(span.bytes, byte_size(value))
-
-
-def byte_size(value: SSAValue) -> int:
-    """The bytes of a tensor of static shape."""
-    total = to_numpy_dtype(tensor_type(value).element_type).itemsize
-    for size in shape_of(value):
-        total *= size
-    return total
 
 
 def _is_elsewhere(value: SSAValue) -> bool:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from math import inf, prod
+from math import inf
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Region
 
-from mlopt.dialects.kernel import CopyOp, LaunchOp, MapOp, StructuredOp, SymbolicKernel
+from mlopt.dialects.kernel import CopyOp, LaunchOp, SymbolicKernel
 from mlopt.ir.context import CompilerContext, ScratchNeed, Target
+from mlopt.memory import align_up
 from mlopt.passes.convert_kernel_to_memref import ConvertKernelToMemrefPass
 from mlopt.passes.convert_kernel_to_memref.emitter import memref_of
 from mlopt.passes.convert_kernel_to_memref.module_state import Key, structural_key
-from mlopt.passes.kernel.block_steps import BlockSteps
+from mlopt.passes.kernel.block_steps import temporaries_of
 from mlopt.passes.memref.plan_workspaces import DEFAULT_ALIGNMENT, workspace_need
-
-_TEMPORARIES = 40 << 10
-"""Bytes of scratch that an engine takes for a tile of a map at its least."""
-
-_ROWS = 64
-"""Rows and columns of the smallest block that an engine may take of a product."""
-
-_NUMBER = 4
-"""Bytes of a number in them."""
 
 
 class WorkspaceNeeds:
@@ -72,16 +64,16 @@ class WorkspaceNeeds:
         return 0.0 if need.nanoseconds is None else need.nanoseconds(nbytes) - self.nanoseconds(kernel)
 
     def at_most(self, kernel: SymbolicKernel) -> int:
-        """More bytes than `least` says in most cases, quickly known: of launches from the extents alone."""
+        """No less than what it needs at least, quickly known: of launches from their operations and extents alone."""
         found = self._of.get(kernel)
         if found is not None:
             return found.minimum
         if not isinstance(kernel, LaunchOp):
             return self.least(kernel)
         if kernel not in self._at_most:
-            inside = BlockSteps(kernel.body, self.alignment)
-            structured = [op for op in kernel.body.walk() if isinstance(op, StructuredOp)]
-            self._at_most[kernel] = inside.peak() + max(map(_scratch_at_most, structured), default=0)
+            scratch = 0 if self._target is None else self._target.scratch_bound(kernel)
+            own = temporaries_of(kernel, self.alignment)
+            self._at_most[kernel] = own + align_up(scratch, self.alignment)
         return self._at_most[kernel]
 
     def nanoseconds(self, kernel: SymbolicKernel) -> float:
@@ -120,11 +112,3 @@ class WorkspaceNeeds:
         ConvertKernelToMemrefPass().run(CompilerContext(), module)
         functions = [op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_name.data != "main"]
         return workspace_need(functions[0], self._target, self.alignment)
-
-
-def _scratch_at_most(op: StructuredOp) -> int:
-    """The bytes of scratch of an op at its least: a block of both factors of a product, or a tile of temporaries."""
-    if isinstance(op, MapOp):
-        return _TEMPORARIES
-    summed = prod(op.extents[d] for d in op.reduction_dims)
-    return _TEMPORARIES + _NUMBER * _ROWS * (2 * summed + _ROWS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, MemRefType, ModuleOp, i64
+from xdsl.ir import Operation
 
 import mlopt
 from mlopt.diagnostics import PassFailure
@@ -29,6 +30,9 @@ class FakeTarget:
 
     def scratch_need(self, func: func.FuncOp) -> ScratchNeed:
         return self.needs.get(func.sym_name.data, ScratchNeed(0, 0))
+
+    def scratch_bound(self, launch: Operation) -> int:
+        return max((need.minimum for need in self.needs.values()), default=0)
 
 
 def chain(*sizes: int) -> str:
