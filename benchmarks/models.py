@@ -23,10 +23,11 @@ from mlopt.options import CompileOptions
 
 MODELS = Path(__file__).parents[1] / "tests" / "models"
 
-COLUMNS = ("model", "mlopt", "ort", "ratio", "load", "arena", "/sum", "/peak", "error")
+COLUMNS = ("model", "mlopt", "ort", "ratio", "10-90 %", "load", "arena", "/sum", "/peak", "error")
 LEGEND = """\
-mlopt, ort: median of a run in ms; ratio: of the two; load: from the file to a
-loaded model in ms; arena: in KiB, and divided by the sum of all tensors as
+mlopt, ort: median of a run in ms; ratio: the median of those of the rounds, in
+which they run one after the other, and how far these vary; load: from the file
+to a loaded model in ms; arena: in KiB, and divided by the sum of all tensors as
 imported, and by the most of them that live at once; error: the largest relative
 """
 
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.onnx")
     parser.add_argument("--threads", type=int, default=available_threads(), metavar="N")
     parser.add_argument(
-        "--repeat", type=int, default=100, metavar="N", help="runs of each engine (default: 100)"
+        "--repeat", type=int, default=200, metavar="N", help="runs of each engine (default: 200)"
     )
     options = parser.parse_args(arguments)
     results: list[BenchmarkResult] = []
@@ -83,7 +84,8 @@ def table_of(results: Sequence[BenchmarkResult]) -> Table:
         memory = ours.loaded.report["memory"]
         arena = memory["arena_bytes"]
         reuse, live = memory["imported_no_reuse_bytes"], memory["imported_max_live_bytes"]
-        figures = (ours.median / theirs.median, arena / reuse, arena / live)
+        assert result.ratio is not None and result.spread is not None
+        figures = (result.ratio, arena / reuse, arena / live)
         ratios.append(figures)
         error = max(comparison.max_rel_error for comparison in result.comparisons)
         table.add_row(
@@ -91,6 +93,7 @@ def table_of(results: Sequence[BenchmarkResult]) -> Table:
             f"{1e3 * ours.median:.2f}",
             f"{1e3 * theirs.median:.2f}",
             f"{figures[0]:.2f}",
+            "-".join(f"{ratio:.2f}" for ratio in result.spread),
             f"{1e3 * ours.loaded.load_seconds:.0f}",
             f"{arena / 1024:.0f}",
             f"{figures[1]:.3f}",
@@ -99,7 +102,7 @@ def table_of(results: Sequence[BenchmarkResult]) -> Table:
         )
     time, reuse, live = (geometric_mean(column) for column in zip(*ratios, strict=True))
     table.add_section()
-    table.add_row("geometric mean", "", "", f"{time:.2f}", "", "", f"{reuse:.3f}", f"{live:.2f}", "")
+    table.add_row("geometric mean", "", "", f"{time:.2f}", "", "", "", f"{reuse:.3f}", f"{live:.2f}", "")
     return table
 
 

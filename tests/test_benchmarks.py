@@ -46,7 +46,8 @@ def test_models(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "medians of 3 runs, threads: 1" in out
     row = next(line.split() for line in out.splitlines() if line.strip().startswith("small"))
-    assert len(row) == 9
+    assert len(row) == 10
+    assert re.fullmatch(r"\d+\.\d\d-\d+\.\d\d", row[4])
     # The error of float32 against float32, as a share of the largest output.
     assert float(row[-1]) < 1e-5
     assert all(len(line.rstrip()) <= 80 for line in out.splitlines())

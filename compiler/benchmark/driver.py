@@ -1,4 +1,8 @@
-"""Runs engines side by side: a process for each, turns in rounds, medians and ratios, outputs compared."""
+"""Runs engines side by side: a process for each, turns in rounds, medians and ratios, outputs compared.
+
+A ratio is taken of each round, in which the engines run one right after the other, now this one first and now that:
+what else the machine does changes from one second to the next, and the medians of all runs with it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -21,8 +25,10 @@ from mlopt.compare import Comparison, compare_all
 from mlopt.diagnostics import InputError, RunError
 from mlopt.options import CompileOptions
 
-ROUNDS = 5
-"""Turns of each engine: what changes with time, such as the clock of the processor, reaches all of them."""
+ROUNDS = 20
+"""Turns of each engine at most: what changes with time, such as other work on the machine, reaches all of them."""
+FEWEST_RUNS = 5
+"""Runs of a turn at least, as far as there are so many: turns also take a pause and runs that do not count."""
 PAUSE = 0.05
 """Seconds before each turn; the threads of an engine that has finished spin for about half of that."""
 
@@ -33,15 +39,21 @@ _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS
 class EngineResult:
     """What was measured of one engine.
 
-    `start_seconds` is from the start of the process to a loaded model, `loaded.load_seconds` the loading in it.
+    `start_seconds` is from the start of the process to a loaded model, `loaded.load_seconds` the loading in it;
+    `rounds` are the seconds of the runs of each turn.
     """
 
     name: str
     loaded: Loaded
     start_seconds: float
-    seconds: list[float] = field(default_factory=list[float])
+    rounds: list[list[float]] = field(default_factory=list[list[float]])
     peak_rss_bytes: int = 0
     outputs: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray], repr=False)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of all runs."""
+        return [seconds for turn in self.rounds for seconds in turn]
 
     @property
     def median(self) -> float:
@@ -64,9 +76,25 @@ class BenchmarkResult:
     comparisons: tuple[Comparison, ...]
 
     @property
+    def ratios(self) -> list[float]:
+        """Median of mlopt by median of the other engine, of each round: they ran one right after the other."""
+        if len(self.engines) < 2:
+            return []
+        pairs = zip(self.engines[0].rounds, self.engines[1].rounds, strict=True)
+        return [statistics.median(ours) / statistics.median(theirs) for ours, theirs in pairs]
+
+    @property
     def ratio(self) -> float | None:
-        """Median of mlopt by median of the other engine."""
-        return self.engines[0].median / self.engines[1].median if len(self.engines) > 1 else None
+        """The median of the rounds' ratios."""
+        return statistics.median(self.ratios) if self.ratios else None
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """The 10th and the 90th percentile of the rounds' ratios."""
+        if not self.ratios:
+            return None
+        low, high = np.percentile(self.ratios, (10, 90))
+        return float(low), float(high)
 
     @property
     def agrees(self) -> bool:
@@ -89,7 +117,7 @@ def benchmark(
     threads: int | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> BenchmarkResult:
-    """Time `repeat` runs of mlopt and, in turns, of the engine `against`.
+    """Time `repeat` runs of mlopt and, in turns, of the engine `against`: both stay loaded and warm.
 
     `inputs` None: seeded random ones of the declared shapes. `watch` is told in words how far it is.
     Raises `InputError` if the other engine is not there, and what loading and running raise.
@@ -106,12 +134,13 @@ def benchmark(
                 worker = stack.enter_context(_Worker(Job(name, model, options, inputs, threads)))
                 inputs = worker.load().inputs
                 workers.append(worker)
-        shares = _shares(repeat, ROUNDS)
+        shares = _shares(repeat)
         for number, runs in enumerate(shares, 1):
-            for worker in workers:
+            for worker in workers if number % 2 else reversed(workers):
                 told(f"round {number} of {len(shares)}, {worker.job.engine}")
                 time.sleep(PAUSE)
-                worker.result.seconds += worker.ask(Turn(runs), list)
+                seconds = cast("list[float]", worker.ask(Turn(runs), list))
+                worker.result.rounds.append(seconds)
         for worker in workers:
             finished = worker.ask(Finish(), Finished)
             worker.result.outputs = finished.outputs
@@ -125,9 +154,9 @@ def _ignore(step: str) -> None:
     """Nobody is watching."""
 
 
-def _shares(total: int, rounds: int) -> Sequence[int]:
-    """`total` runs over at most so many rounds, as even as can be, none of them empty."""
-    rounds = min(rounds, total)
+def _shares(total: int) -> Sequence[int]:
+    """`total` runs over some rounds, as even as can be."""
+    rounds = min(ROUNDS, max(1, total // FEWEST_RUNS))
     return [total // rounds + (index < total % rounds) for index in range(rounds)]
 
 

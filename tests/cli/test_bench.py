@@ -44,7 +44,9 @@ def test_side_by_side(mlopt: Command) -> None:
         assert engine["start_s"] > engine["load_s"] > 0
         # A Python process with numpy; a little more than 1 GiB would be a mistake of units.
         assert 10 << 20 < engine["peak_rss_bytes"] < 1 << 30
+    # Seven runs are one round.
     assert report["bench"]["ratio"] == measured["mlopt"]["median_s"] / measured["onnxruntime"]["median_s"]
+    assert report["bench"]["ratio_p10"] == report["bench"]["ratio_p90"] == report["bench"]["ratio"]
     assert report["memory"]["arena_bytes"] > 0
     assert report["check"]["max_rel_error"] < 1e-5
 
@@ -110,8 +112,8 @@ MEASURED = BenchmarkResult(
     Path("m.onnx"),
     2,
     (
-        EngineResult("mlopt", MLOPT, 0.9, [0.03, 0.01, 0.02], 3 << 20),
-        EngineResult("onnxruntime", OTHER, 0.2, [0.01, 0.02, 0.01], 1 << 20),
+        EngineResult("mlopt", MLOPT, 0.9, [[0.03], [0.01], [0.02]], 3 << 20),
+        EngineResult("onnxruntime", OTHER, 0.2, [[0.01], [0.02], [0.01]], 1 << 20),
     ),
     (compare("y", np.ones(3, np.float32), np.ones(3, np.float32)),),
 )
@@ -124,11 +126,15 @@ def shown(result: BenchmarkResult, mlopt: Command, monkeypatch: pytest.MonkeyPat
 
 
 def test_figures_in_the_table(mlopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Medians 20 and 10 ms, fastest 10 and 10 ms, loads of 500 and 100 ms; 3 and 1 MiB; the arena is 2 KiB."""
+    """Medians 20 and 10 ms, fastest 10 and 10 ms, loads of 500 and 100 ms; 3 and 1 MiB; the arena is 2 KiB.
+
+    The ratios of the rounds are 3, 0.5 and 2: with 2 between, a tenth of the way in is 0.8, nine tenths are 2.8.
+    """
     code, out = shown(MEASURED, mlopt, monkeypatch)
     rows = [line.split() for line in out.splitlines()]
     assert code == 0
     assert ["run,", "median", "(ms)", "20.000", "10.000", "2.00"] in rows
+    assert ["ratio,", "10th", "to", "90th", "percentile", "0.80-2.80"] in rows
     assert ["run,", "fastest", "(ms)", "10.000", "10.000", "1.00"] in rows
     assert ["load", "the", "model", "(ms)", "500", "100", "5.00"] in rows
     assert ["peak", "memory", "of", "the", "process", "(KiB)", "3,072", "1,024", "3.00"] in rows
@@ -180,9 +186,40 @@ def test_threads_are_set_for_the_process_and_restored(monkeypatch: pytest.Monkey
 
 def test_runs_are_spread_over_the_rounds() -> None:
     shares = driver._shares  # pyright: ignore[reportPrivateUsage]
-    assert shares(50, 5) == [10] * 5
-    assert shares(7, 5) == [2, 2, 1, 1, 1]
-    assert shares(2, 5) == [1, 1]
+    assert shares(200) == [10] * 20
+    assert shares(50) == [5] * 10
+    assert shares(12) == [6, 6]
+    assert shares(2) == [2]
+
+
+def test_the_ratio_is_of_runs_of_the_same_round() -> None:
+    """A machine that gets four times as slow halfway: all runs of one engine are no slower than those of the other."""
+    slow = [[1.0], [1.0], [4.0], [4.0], [4.0]]
+    fast = [[0.5], [0.5], [2.0], [2.0], [2.0]]
+    first, second = (EngineResult(name, OTHER, 0.1, rounds) for name, rounds in (("a", slow), ("b", fast)))
+    result = replace(MEASURED, engines=(first, second))
+    assert result.ratios == [2.0] * 5
+    assert result.ratio == 2.0
+    assert result.spread == (2.0, 2.0)
+
+
+def test_engines_take_turns_and_both_are_first(mlopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    told: list[str] = []
+    driver.benchmark(
+        Path("m.onnx"),
+        CompileOptions(dims={"batch": BATCH}),
+        against="onnxruntime",
+        repeat=10,
+        threads=1,
+        watch=told.append,
+    )
+    assert told[-4:] == [
+        "round 1 of 2, mlopt",
+        "round 1 of 2, onnxruntime",
+        "round 2 of 2, onnxruntime",
+        "round 2 of 2, mlopt",
+    ]
 
 
 def test_peak_memory_is_in_bytes() -> None:

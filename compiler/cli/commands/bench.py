@@ -89,7 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def table_of(result: BenchmarkResult) -> Table:
-    """A column per engine and, with two, their ratio: times in milliseconds, memory in KiB."""
+    """A column per engine and, with two, their ratio: times in milliseconds, memory in KiB.
+
+    The ratio of the medians is the median over the rounds, whose ratios vary by what the row below it says.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -102,13 +105,18 @@ def table_of(result: BenchmarkResult) -> Table:
     if result.ratio is not None:
         table.add_column("ratio", justify="right")
 
-    def row(name: str, values: list[float], digits: int, style: str | None = None) -> None:
+    def row(
+        name: str, values: list[float], digits: int, style: str | None = None, ratio: float | None = None
+    ) -> None:
         cells = [f"{value:,.{digits}f}" for value in values]
         if len(values) == 2:
-            cells.append(f"{values[0] / values[1]:.2f}")
+            cells.append(f"{values[0] / values[1] if ratio is None else ratio:.2f}")
         table.add_row(name, *cells, style=style)
 
-    row("run, median (ms)", [1e3 * engine.median for engine in result.engines], 3, "bold")
+    row("run, median (ms)", [1e3 * engine.median for engine in result.engines], 3, "bold", result.ratio)
+    if result.spread is not None:
+        low, high = result.spread
+        table.add_row("ratio, 10th to 90th percentile", "", "", f"{low:.2f}-{high:.2f}")
     row("run, fastest (ms)", [1e3 * engine.fastest for engine in result.engines], 3)
     row("load the model (ms)", [1e3 * engine.loaded.load_seconds for engine in result.engines], 0)
     row("start the process and load (ms)", [1e3 * engine.start_seconds for engine in result.engines], 0)
@@ -147,6 +155,8 @@ def report_of(result: BenchmarkResult) -> dict[str, Any]:
     }
     report = dict(result.engines[0].loaded.report)
     report["bench"] = {"threads": result.threads, "ratio": result.ratio, "engines": engines}
+    if result.spread is not None:
+        report["bench"]["ratio_p10"], report["bench"]["ratio_p90"] = result.spread
     if result.comparisons:
         report["check"] = errors(result.comparisons)
     return report
