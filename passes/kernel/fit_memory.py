@@ -23,8 +23,8 @@ whatever is spilled (`step_bound`).
 Without a budget, what the model takes as imported is one: the most bytes that live at once if every operator runs on
 its own. It is a wish: tried are orders, then tiles that fit or smaller workspaces, whichever costs less time, and
 recomputation. What stays above it is a remark. Nearly all models are far below. So that this is found out quickly,
-launches are first taken to work in no less than they do (`Target.scratch_bound`), and what they need is looked at only where that
-would be too much.
+launches are first taken to work in no less than they do (`Target.scratch_bound`), and what they need is looked at only
+where that would be too much.
 
 `plan-workspaces{budget=N}` then sizes workspaces within the budget, and `assign-buffers{budget=N spill=M}` refuses
 arenas that are larger.
