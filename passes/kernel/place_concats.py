@@ -3,9 +3,9 @@
 A *part* is what a launch only moves into the tensor that it puts together: a concatenation moves each of its operands,
 a pad one. The launch that computes a part takes the whole tensor as its `outs` instead, and writes its own part of it;
 what else reads the part reads it there. So the whole goes, as a chain of destinations, through the launches that
-compute its parts, and the launch that put it together does what is left, or vanishes. Where a part is the reshape of
-what a launch computes, the chain has the whole in another shape there. Where it is a transpose, the launch computes it
-transposed.
+compute its parts, and the launch that put it together does what is left, or vanishes. A launch that goes on with what
+it has put together, in the same memory, is one of these. Where a part is the reshape of what a launch computes, the
+chain has the whole in another shape there. Where it is a transpose, the launch computes it transposed.
 
 A part stays a copy
 
@@ -13,8 +13,9 @@ A part stays a copy
 2. whose launch updates a tensor in place, does not build it in its out, reads another part of the whole, or has a
    result in the whole already;
 3. that something reads which takes no index maps (a function result, a run-time function, a nested region);
-4. that is placed already: in one of its two places it is a copy;
-5. for which more bytes would be live: the whole is there as soon as its first part is.
+4. that is read when the whole is overwritten already;
+5. that is placed already: in one of its two places it is a copy;
+6. for which more bytes would be live: the whole is there as soon as its first part is.
 
 Before that, what is taken out of a tensor to be reshaped is read where it lies (see `lift_reshapes`), unless something
 reads it that takes no index maps, or more bytes would be live.
@@ -42,6 +43,7 @@ from mlopt.passes.kernel.launches import (
     Read,
     blocks_with_launches,
     empty_like,
+    is_destination_use,
     is_empty,
     only_map,
     read_of,
@@ -184,10 +186,17 @@ class _BlockPlacement:
         for launch in reversed([op for op in self.block.ops if isinstance(op, LaunchOp)]):
             if len(launch.res) != 1:
                 continue
-            for part in parts_of(launch):
+            for part in parts_of(launch) or self._parts_at_first(launch):
                 self._place(part)
             drop_if_done(launch)
         return self.changed
+
+    def _parts_at_first(self, launch: LaunchOp) -> list[Part]:
+        """What a launch moves into its out before it goes on with that."""
+        if not any(isinstance(op, MapOp) and _moves_part(op, launch) for op in launch.body.ops):
+            return []
+        self.changed |= reuse_in_launch(launch, self.ctx, PlaceConcatsPass.name)
+        return parts_at_first(launch)
 
     def _place(self, part: Part) -> None:
         obstacle = self._obstacle(part)
@@ -231,6 +240,7 @@ class _BlockPlacement:
         return (
             self._whole_obstacle(part, producer)
             or reader_obstacle(part, self.block)
+            or self._later_reader_obstacle(part)
             or self._memory_obstacle(part)
             or self._launch_obstacle(part, _producer(part))
         )
@@ -249,6 +259,20 @@ class _BlockPlacement:
                 return f"'{name}' reads another part of the whole"
             if part.value in link.launch.ins:
                 return f"'{link.launch.kernel_name.data}' reads it, which computes another part of the whole"
+        return None
+
+    def _later_reader_obstacle(self, part: Part) -> str | None:
+        """What reads a part when the whole is something else already, if anything does."""
+        whole = part.whole
+        overwriting = [
+            use.operation for use in whole.res[0].uses if is_destination_use(use.operation, use.index)
+        ]
+        if not parts_of(whole):
+            overwriting.append(whole)
+        for op in overwriting:
+            for use in part.value.uses:
+                if self.live.is_after(use.operation, self.live.position(op)):
+                    return f"it is {describe_use(use.operation)}, when the whole is overwritten"
         return None
 
     def _memory_obstacle(self, part: Part) -> str | None:
@@ -392,8 +416,26 @@ def parts_of(launch: LaunchOp) -> list[Part]:
     return [part for op in reversed(maps) if (part := _part(launch, op)) is not None]
 
 
+def parts_at_first(launch: LaunchOp) -> list[Part]:
+    """What a launch moves into its out before anything else reads or writes that, as `parts_of` has it."""
+    maps: list[MapOp] = []
+    value: SSAValue = launch.out_args[0]
+    while value.has_one_use():
+        op = next(iter(value.uses)).operation
+        if not isinstance(op, MapOp) or not _moves_part(op, launch) or op.outs[0] is not value:
+            break
+        maps.append(op)
+        value = op.res[0]
+    return [part for op in maps if (part := _part(launch, op)) is not None] if _are_disjoint(maps) else []
+
+
+def _moves_part(op: MapOp, launch: LaunchOp) -> bool:
+    """Whether a map of a launch moves something that the launch is given into a tensor, and does nothing else."""
+    return op.is_movement and op.ins[0] in launch.in_args
+
+
 def _part(launch: LaunchOp, op: MapOp) -> Part | None:
-    if not op.is_movement or op.ins[0] not in launch.in_args or 0 in op.extents:
+    if not _moves_part(op, launch) or 0 in op.extents:
         return None
     read = read_of(op, 0)
     point = read.access.inverse()

@@ -328,6 +328,102 @@ def reshape_of_rows(n: Net) -> Sequence[SSAValue]:
     return [n.matmul(n.reshape(n.slice(n.matmul(), [0, 0], [2, 8]), 4, 4))]
 
 
+# Several of these together
+
+
+@case(1, "the softmax is computed in the memory of what is put together; only the input lies elsewhere")
+def concat_with_an_input_into_a_softmax(n: Net) -> Sequence[SSAValue]:
+    return [n.softmax(n.concat(n.input(4, 8), n.matmul(), axis=1))]
+
+
+@case(0, "each is read where it lies by the map of its part: nothing need be put together before it")
+def concat_with_an_input_into_a_map(n: Net) -> Sequence[SSAValue]:
+    return [n.exp(n.concat(n.input(4, 8), n.matmul(), axis=1))]
+
+
+@case(0, "the sum needs the parts in one tensor at most, and they can be computed there")
+def concat_into_a_sum(n: Net) -> Sequence[SSAValue]:
+    x = n.concat(n.matmul(), n.matmul(), axis=1)
+    return [n.add(graph.ReduceSumOp(x, [1]))]
+
+
+@case(
+    1,
+    "the softmax overwrites what is put together, but the part is read later: that, or the whole, is there twice",
+)
+def concat_into_a_softmax_and_read_later(n: Net) -> Sequence[SSAValue]:
+    x = n.matmul()
+    y = n.softmax(n.concat(x, n.matmul(), axis=1))
+    return [n.matmul(y), n.add(graph.AddOp(n.slice(y, [0, 0], [4, 8]), x))]
+
+
+@case(2, "one product is in three results")
+def value_in_a_concat_and_twice_a_result(n: Net) -> Sequence[SSAValue]:
+    x = n.matmul()
+    return [x, n.transpose(x, 1, 0), n.concat(x, n.matmul(), axis=0)]
+
+
+@case(0, "the parts of the inner one are parts of the outer one, and lie where that has them")
+def concat_of_concats(n: Net) -> Sequence[SSAValue]:
+    left = n.concat(n.matmul(), n.matmul(rows=2), axis=0)
+    right = n.concat(n.matmul(rows=1), n.matmul(rows=5), axis=0)
+    return [n.concat(left, right, axis=1)]
+
+
+@case(0, "a map computes each half at the place that it has then")
+def halves_of_a_map_exchanged(n: Net) -> Sequence[SSAValue]:
+    a, b = n.split(n.exp(n.input(4, 8)), 1, 4, 4)
+    return [n.concat(b, a, axis=1)]
+
+
+@case(2, "a product is made in one order, and each half must move; no half can be computed by itself")
+def halves_of_a_product_exchanged(n: Net) -> Sequence[SSAValue]:
+    a, b = n.split(n.matmul(), 1, 4, 4)
+    return [n.concat(b, a, axis=1)]
+
+
+@case(0, "every second column of a map, and the others, are two maps")
+def every_second_column_of_a_map(n: Net) -> Sequence[SSAValue]:
+    x = n.exp(n.input(4, 8))
+    return [n.slice(x, [0, 0], [4, 8], [1, 2]), n.slice(x, [0, 1], [4, 8], [1, 2])]
+
+
+@case(0, "an index map may run backwards, so the softmax reads the product from its end")
+def reversed_into_a_softmax(n: Net) -> Sequence[SSAValue]:
+    return [n.softmax(n.slice(n.matmul(), [0, 7], [4, -1], [1, -1]))]
+
+
+@case(0, "a map writes backwards as well as it reads backwards")
+def reversed_map(n: Net) -> Sequence[SSAValue]:
+    return [n.slice(n.exp(n.input(4, 8)), [0, 7], [4, -1], [1, -1])]
+
+
+@case(0, "the border of the transpose is that of the product; what it is filled with is no matter")
+def pad_of_a_transpose(n: Net) -> Sequence[SSAValue]:
+    return [n.pad(n.transpose(n.matmul(), 1, 0), [1, 0], [2, 1], -1.5)]
+
+
+@case(0, "a pad of a pad is a pad, whatever they are filled with")
+def pad_of_a_pad(n: Net) -> Sequence[SSAValue]:
+    return [n.pad(n.pad(n.matmul(), [1, 0], [0, 1], 2.0), [0, 1], [1, 0], 0.5)]
+
+
+@case(0, "half of the columns, transposed, is an index map of the product that reads it")
+def transpose_of_a_slice(n: Net) -> Sequence[SSAValue]:
+    return [n.matmul(n.transpose(n.slice(n.matmul(), [0, 4], [4, 8]), 1, 0))]
+
+
+@case(0, "the columns of a product of transposes are its rows: they are computed in their rows of the result")
+def concat_of_transposes(n: Net) -> Sequence[SSAValue]:
+    return [n.concat(n.transpose(n.matmul(), 1, 0), n.transpose(n.matmul(columns=3), 1, 0), axis=0)]
+
+
+@case(0, "whole rows of a product, in another shape, lie in the result as they would by themselves")
+def reshape_and_concat_of_reshapes(n: Net) -> Sequence[SSAValue]:
+    x = n.concat(n.reshape(n.matmul(), 8, 4), n.reshape(n.matmul(rows=2), 4, 4), axis=0)
+    return [n.reshape(x, 6, 8)]
+
+
 # Counting
 
 
@@ -379,8 +475,12 @@ def is_copy(op: object) -> bool:
     )
 
 
-NOT_REACHED = {
-    "concat_into_a_softmax": "the concatenation is in the launch of the softmax, which is not taken apart",
+NOT_REACHED: dict[str, str] = {
+    "concat_with_an_input_into_a_map": "a map of what is put together is not one map for each part",
+    "concat_into_a_sum": "what is put together inside of a launch, beside its result, is not taken out of it",
+    "concat_of_concats": "likewise: three concatenations are one launch, with two tensors inside of it",
+    "halves_of_a_map_exchanged": "a map that one launch reads two parts of is not two maps in it",
+    "pad_of_a_pad": "a border is put around a product, not around what has a border already",
 }
 """Where a copy more than the right number is left, and what the passes lack: strictly, so that none gets in unseen."""
 
