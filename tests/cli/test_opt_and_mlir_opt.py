@@ -22,7 +22,53 @@ func.func @g(%x: i32) -> i32 {
   return %x : i32
 }
 """
-NESTED = "--pass-pipeline=builtin.module(func.func(cse,canonicalize),cse)"
+NESTED = "builtin.module(func.func(cse,canonicalize),cse)"
+
+REGIONS = """func.func @f(%n: index, %x: memref<8xf32>, %c: i1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %step = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %v = memref.load %x[%i] : memref<8xf32>
+    %a = arith.addf %v, %v : f32
+    %b = arith.addf %v, %v : f32
+    scf.if %c {
+      %d = arith.mulf %a, %b : f32
+      memref.store %d, %x[%i] : memref<8xf32>
+    } else {
+      memref.store %b, %x[%i] : memref<8xf32>
+    }
+  }
+  scf.for %i = %c0 to %n step %step {
+    %z = memref.load %x[%c0] : memref<8xf32>
+    memref.store %z, %x[%i] : memref<8xf32>
+  }
+  return
+}
+func.func @g(%c: i1, %x: f32) -> f32 {
+  %r = scf.if %c -> (f32) {
+    %a = arith.addf %x, %x : f32
+    scf.yield %a : f32
+  } else {
+    scf.yield %x : f32
+  }
+  return %r : f32
+}
+func.func private @h(f32) -> f32
+module @inner {
+  func.func @"a/b"(%x: f32) -> f32 {
+    %a = arith.addf %x, %x : f32
+    %b = arith.addf %x, %x : f32
+    %s = arith.mulf %a, %b : f32
+    return %s : f32
+  }
+}
+"""
+PIPELINES = {
+    "by function": ("builtin.module(func.func(cse,canonicalize,cse),builtin.module(func.func(cse)),cse)", 22),
+    "by module": ("builtin.module(cse,func.func(canonicalize),builtin.module(canonicalize))", 10),
+}
+"""Of `REGIONS`, and how often a pass begins or ends in them."""
 
 
 @pytest.fixture
@@ -60,16 +106,22 @@ def headers(text: str) -> Sequence[str]:
     ],
 )
 def test_headers_of_dumps(both, flags: list[str], dumps: int) -> None:
-    (code, ours), (their_code, theirs) = both(TEXT, NESTED, *flags)
+    (code, ours), (their_code, theirs) = both(TEXT, f"--pass-pipeline={NESTED}", *flags)
     assert (code, their_code) == (0, 0)
     assert sorted(headers(ours)) == sorted(headers(theirs))
     assert len(headers(ours)) == dumps
 
 
-def test_the_tree_of_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("text", "pipeline", "files"),
+    [(TEXT, NESTED, 5), *((REGIONS, pipeline, dumps // 2) for pipeline, dumps in PIPELINES.values())],
+)
+def test_the_tree_of_dumps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, pipeline: str, files: int
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.mlir").write_text(TEXT)
-    flags = ["x.mlir", NESTED, "--mlir-print-ir-after-all", "-o", os.devnull]
+    (tmp_path / "x.mlir").write_text(text)
+    flags = ["x.mlir", f"--pass-pipeline={pipeline}", "--mlir-print-ir-after-all", "-o", os.devnull]
     main([*flags, "--mlir-print-ir-tree-dir=ours"])
     run_mlir_opt([*flags, "--mlir-print-ir-tree-dir=theirs"])
     ours, theirs = (
@@ -77,11 +129,39 @@ def test_the_tree_of_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         for folder in ("ours", "theirs")
     )
     assert ours == theirs
-    assert len(ours) == 5
+    assert len(ours) == files
+
+
+def pieces(text: str) -> list[tuple[str, str]]:
+    """Each dump of a run: its header and the IR under it."""
+    parts = re.split(r"^(// -----// IR Dump .*)\n", text, flags=re.MULTILINE)[1:]
+    return [*zip(parts[::2], parts[1::2], strict=True)]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [[], ["--mlir-print-ir-module-scope"], ["--mlir-print-op-generic"]],
+    ids=lambda flags: "".join(flags),
+)
+@pytest.mark.parametrize("name", PIPELINES)
+def test_dumps_of_nested_regions(both, name: str, flags: list[str]) -> None:
+    """In the same order, of the same operations, and the same IR but for the names of values."""
+    pipeline, dumps = PIPELINES[name]
+    everything = ["--mlir-print-ir-before-all", "--mlir-print-ir-after-all", "--mlir-disable-threading"]
+    (_, ours), (_, theirs) = both(REGIONS, f"--pass-pipeline={pipeline}", *everything, *flags)
+    found, want = pieces(ours), pieces(theirs)
+    assert [header for header, _ in found] == [header for header, _ in want]
+    assert len(found) == dumps
+    texts = ["\n// -----\n".join(ir for _, ir in dumped) for dumped in (found, want)]
+    printed = [run_mlir_opt(["-", "--split-input-file"], text) for text in texts]
+    assert [done.returncode for done in printed] == [0, 0]
+    assert printed[0].stdout == printed[1].stdout != ""
 
 
 def test_reports(both) -> None:
-    (_, ours), (_, theirs) = both(TEXT, NESTED, "--mlir-timing", "--mlir-pass-statistics")
+    (_, ours), (_, theirs) = both(
+        TEXT, f"--pass-pipeline={NESTED}", "--mlir-timing", "--mlir-pass-statistics"
+    )
 
     def shape(text: str) -> list[str]:
         """The lines without their numbers; user time, analyses and the passes' own counts are not common to both."""
