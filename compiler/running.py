@@ -37,9 +37,12 @@ def load_executable(
     compilation: Compilation,
     arena: Buffer | np.ndarray | None = None,
     spill: Buffer | np.ndarray | None = None,
+    *,
+    timed: bool = False,
 ) -> Loaded:
     """Load a compiled module into the numpy engine, to run in the caller's `arena` and `spill`, or in own ones.
 
+    With `timed`, runs tell how long each launch takes (`Executable.launches`).
     `InputError` if it names a weight that is not there, and for an arena that does not do (see `Executable`).
     """
     start = time.perf_counter()
@@ -48,6 +51,7 @@ def load_executable(
         compilation.module,
         compilation.ctx.weights,
         poison=compilation.options.poison,
+        timed=timed,
         arena=arena,
         spill=spill,
     )

@@ -15,7 +15,7 @@ from mlopt.diagnostics import InputError, RunError, VerifyFailure
 from mlopt.interpreter.descriptors import Descriptor, memref_type, static_shape, whole
 from mlopt.interpreter.element_types import require_known_integers
 from mlopt.interpreter.numpy_state import numpy_context
-from mlopt.interpreter.plan import Memory, PlanBuilder, aligned_bytes, run_plan
+from mlopt.interpreter.plan import Memory, PlanBuilder, Timed, aligned_bytes, run_plan
 from mlopt.interpreter.poison import POISON, Interval, dead_after
 from mlopt.interpreter.shared import SharedBuffer, SharedMemory
 from mlopt.interpreter.translate import Frame, Program, Value, argument_attribute
@@ -27,6 +27,7 @@ from mlopt.ir.extents import EXTENT, Extent, cut_outputs
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.memory_spaces import ARENA_SPACE, SPILL_SPACE, arena_name, space_of
+from mlopt.ir.waves import wave_of
 from mlopt.weights import WeightStore, sub_byte
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class Executable:
     """A memref-level module as a session: its plan, its arena (aligned to 64 bytes), its scratch.
 
     Raises `MloptError` with a place for what it can't execute. With `poison`, the arena is filled with NaN bytes
-    before every run, and buffers as soon as they are dead: a correct module gives the same results.
+    before every run, and buffers as soon as they are dead: a correct module gives the same results. With `timed` and
+    without `poison`, every run adds the seconds that each operation of `@main` took to `launches`.
 
     `arena` is the caller's memory to use instead of an own one: any writable, contiguous buffer of at least
     `arena_bytes` at an address that is a multiple of 64. `InputError` if it is not. What is in it does not matter, and
@@ -66,6 +68,7 @@ class Executable:
         weights: WeightStore,
         *,
         poison: bool = False,
+        timed: bool = False,
         arena: Buffer | np.ndarray | None = None,
         spill: Buffer | np.ndarray | None = None,
     ):
@@ -94,6 +97,8 @@ class Executable:
         frame = Frame(self._program, builder, self._program.pool(self._main), (self._main,))
         frame.values.update(zip(block.args, arguments, strict=True))
         after = _Poisoner(self._program, self._main, arguments, builder) if poison else None
+        if timed and not poison:
+            after = _Timer(builder)
         frame.run_block(block, after)
         self._plan = builder.plan
         self._poison = poison
@@ -134,6 +139,11 @@ class Executable:
     def alloc_bytes(self) -> int:
         """Bytes of the `memref.alloc`s that no pass has placed in the arena."""
         return self._program.alloc_bytes
+
+    @property
+    def launches(self) -> list[Timed]:
+        """Of a session with `timed`: the operations of `@main` that do something, in order, with their times."""
+        return [step for step in self._plan if isinstance(step, Timed)]
 
     @property
     def steps(self) -> int:
@@ -473,6 +483,23 @@ def _check(array: np.ndarray, spec: TensorSpec, what: str) -> None:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(f'"{name}"' for name in names) or "none"
+
+
+class _Timer:
+    """Makes the steps of each operation of @main one that takes its time; a wave of launches is one, too."""
+
+    def __init__(self, builder: PlanBuilder):
+        self._plan = builder.plan
+        self._done = 0
+
+    def __call__(self, op: Operation) -> None:
+        steps = self._plan[self._done :]
+        last = self._plan[-1] if self._plan else None
+        if steps:
+            self._plan[self._done :] = [Timed([op], steps)]
+            self._done = len(self._plan)
+        elif isinstance(last, Timed) and wave_of(op) is not None and wave_of(op) == wave_of(last.ops[0]):
+            last.ops.append(op)
 
 
 class _Poisoner:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Operation
 
 from mlopt.diagnostics import Place, RunError
 from mlopt.interpreter import costs
@@ -128,6 +130,20 @@ class While:
         while self.condition:
             run_plan(self.after)
             run_plan(self.before)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Timed:
+    """A plan, and how many seconds each of its runs took. `ops` are the operations of `@main` that it executes."""
+
+    ops: list[Operation]
+    body: Plan
+    seconds: list[float] = field(default_factory=list[float])
+
+    def __call__(self) -> None:
+        start = perf_counter()
+        run_plan(self.body)
+        self.seconds.append(perf_counter() - start)
 
 
 @dataclass(slots=True, eq=False, repr=False)
