@@ -50,12 +50,50 @@ def branch(b: Builder, name: str) -> object:
     return b.node(name, condition, outputs=2, reads=[x, y], **graphs)
 
 
+def _by_trip(b: Builder, value: str, trip: str, shape: tuple[int, ...]) -> tuple[list[onnx.NodeProto], str]:
+    """One of two branches by the number of the trip, and perhaps a Loop in one of them, both of a value around."""
+    limit, early, result = (b.named("b") for _ in range(3))
+    nodes = [
+        helper.make_node("Constant", [], [limit], value_int=b.integer(0, 3)),
+        helper.make_node("Less", [trip, limit], [early]),
+    ]
+    graphs: dict[str, onnx.GraphProto] = {}
+    for side in ("then_branch", "else_branch"):
+        inner, last = _body_nodes(b, [value], b.integer(1, 2))
+        if b.flag():
+            loop, last = _inner_loop(b, last, trip, value, shape)
+            inner += loop
+        graphs[side] = helper.make_graph(inner, side, [], [_info(last, shape)])
+    return [*nodes, helper.make_node("If", [early], [result], **graphs)], result
+
+
+def _inner_loop(
+    b: Builder, initial: str, trips: str, captured: str, shape: tuple[int, ...]
+) -> tuple[list[onnx.NodeProto], str]:
+    """As many trips as the Loop around it has made; it ends with a Tanh, so that no number grows."""
+    i, go, state, squashed, result = (b.named("b") for _ in range(5))
+    nodes, last = _body_nodes(b, [captured, state], b.integer(1, 2))
+    nodes.append(helper.make_node("Tanh", [last], [squashed]))
+    out = b.named("b")
+    nodes.append(helper.make_node("Identity", [go], [out]))
+    body = helper.make_graph(
+        nodes,
+        "inner",
+        [_info(i, (), TensorProto.INT64), _info(go, (), TensorProto.BOOL), _info(state, shape)],
+        [_info(out, (), TensorProto.BOOL), _info(squashed, shape)],
+    )
+    return [helper.make_node("Loop", [trips, "", initial], [result], body=body)], result
+
+
 @operator("Loop")
 def loop(b: Builder, name: str) -> object:
     x = b.tensor((F32,), (0, 3), special=False)
     y = b.tensor((F32,), shape=x.shape, special=False)
     state, i, go, out = (b.named("b") for _ in range(4))
     nodes, last = _body_nodes(b, [y.name, state], b.integer(1, 3))
+    if b.integer(0, 3) == 0:
+        more, last = _by_trip(b, last, i, x.shape)
+        nodes += more
     squashed, scanned = b.named("b"), b.named("b")
     nodes.append(helper.make_node("Tanh", [last], [squashed]))
     nodes.append(helper.make_node("Neg", [squashed], [scanned]))
@@ -81,21 +119,39 @@ def loop(b: Builder, name: str) -> object:
 
 @operator("Scan")
 def scan(b: Builder, name: str) -> object:
+    """Up to two tensors read along axes of their own, and up to three written."""
     steps, rest = b.integer(1, 4), b.shape(b.integer(0, 2), least=1)
-    x = b.tensor((F32,), shape=(steps, *rest), special=False)
+    axes = [b.integer(0, len(rest)) for _ in range(b.integer(1, 2))]
+    sources = [b.tensor((F32,), shape=(*rest[:axis], steps, *rest[axis:]), special=False) for axis in axes]
     state = b.tensor((F32,), shape=rest, special=False)
-    s, element = b.named("b"), b.named("b")
-    nodes, last = _body_nodes(b, [element, s], b.integer(1, 3))
-    squashed, scanned = b.named("b"), b.named("b")
+    s, *elements = (b.named("b") for _ in range(1 + len(sources)))
+    nodes, last = _body_nodes(b, [*elements, s], b.integer(1, 3))
+    squashed = b.named("b")
     nodes.append(helper.make_node("Tanh", [last], [squashed]))
-    nodes.append(helper.make_node("Add", [squashed, element], [scanned]))
+    written = [b.named("b") for _ in range(b.integer(1, 3))]
+    for result in written:
+        nodes.append(helper.make_node(b.choice(("Add", "Sub")), [squashed, b.choice(elements)], [result]))
     body = helper.make_graph(
-        nodes, "body", [_info(s, rest), _info(element, rest)], [_info(squashed, rest), _info(scanned, rest)]
+        nodes,
+        "body",
+        [_info(each, rest) for each in (s, *elements)],
+        [_info(each, rest) for each in (squashed, *written)],
     )
+    rank = len(rest) + 1
     return b.node(
-        name, state, x, outputs=2, body=body, num_scan_inputs=1,
-        scan_input_directions=b.choice((None, [0], [1])), scan_output_directions=b.choice((None, [0], [1])),
-    )  # fmt: skip
+        name,
+        state,
+        *sources,
+        outputs=1 + len(written),
+        body=body,
+        num_scan_inputs=len(sources),
+        scan_input_axes=[axis - rank if b.flag() else axis for axis in axes]
+        if any(axes) or b.flag()
+        else None,
+        scan_output_axes=b.choice((None, [b.axis(rank) for _ in written])),
+        scan_input_directions=b.choice((None, [b.integer(0, 1) for _ in sources])),
+        scan_output_directions=b.choice((None, [b.integer(0, 1) for _ in written])),
+    )
 
 
 @operator("LSTM GRU RNN")
