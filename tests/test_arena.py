@@ -39,6 +39,14 @@ def aligned(nbytes: int, beyond: int = 0) -> np.ndarray:
     return raw[start : start + nbytes]
 
 
+def objects(nbytes: int, dtype: object = object) -> np.ndarray:
+    """An array of references, at a multiple of 64: Python would follow whatever a run writes there."""
+    itemsize = np.dtype(dtype).itemsize  # pyright: ignore[reportArgumentType, reportCallIssue]
+    raw = np.zeros(nbytes // itemsize + 64, dtype)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    start = next(start for start in range(64) if raw[start:].ctypes.data % 64 == 0)
+    return raw[start : start + nbytes // itemsize]
+
+
 @pytest.mark.parametrize("poison", [False, True])
 def test_the_caller_lends_exactly_the_arena(poison: bool) -> None:
     model = compiled(poison)
@@ -78,8 +86,9 @@ def test_any_writable_buffer_does() -> None:
         np.testing.assert_allclose(model.run({"x": X}, arena=pages)["y"], RIGHT, rtol=1e-6)
         model.run({"x": X})  # lets go of the pages, as soon as garbage is collected
         gc.collect()
-    doubles = aligned(-(-model.arena_bytes // 8) * 8).view(np.float64)
-    np.testing.assert_allclose(model.run({"x": X}, arena=doubles)["y"], RIGHT, rtol=1e-6)
+    for dtype in ("f8", ">f8", "c8", "V8", [("O", "f4"), ("b", "u4")]):
+        array = aligned(-(-model.arena_bytes // 8) * 8).view(dtype)
+        np.testing.assert_allclose(model.run({"x": X}, arena=array)["y"], RIGHT, rtol=1e-6)
 
 
 def test_two_models_take_turns_in_one_arena() -> None:
@@ -107,6 +116,11 @@ def test_another_shape_needs_another_size() -> None:
         (aligned(1 << 16, 1), "the arena begins 1 bytes after a multiple of 64"),
         (bytes(1 << 16), "expected a writable, contiguous buffer as the arena, found one that is read-only"),
         (aligned(1 << 16)[::2], "found one with gaps between its elements"),
+        (
+            objects(1 << 16),
+            "expected a writable, contiguous buffer as the arena, found one of Python objects",
+        ),
+        (objects(1 << 16, [("O", "u8"), ("o", "O")]), "found one of Python objects"),
         (1 << 16, "expected a writable buffer of bytes as the arena, found int"),
         (np.empty(0, np.uint8), "the arena has 0 bytes"),
     ],

@@ -349,6 +349,11 @@ HOSTILE: dict[str, Callable[[Array, Array], tuple[dict[str, Array], dict[str, Ar
         {"past": memory},
         {"present": np.broadcast_to(present[:1], (2, 5, 4))},
     ),
+    'output "present" must be an aligned, C-contiguous, writable array of the native byte order, found one with '
+    "several elements in one place": lambda memory, present: (
+        {"past": memory},
+        {"present": np.lib.stride_tricks.as_strided(present, (2, 5, 4), (8, 16, 4))},
+    ),
     'output "y" must be an aligned, C-contiguous': lambda memory, present: (
         {"past": memory},
         {"y": np.broadcast_to(np.float32(1), (1, 1, 1))},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from mlopt.ir.effects import effects_of
 from mlopt.ir.waves import wave_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from mlopt.interpreter.translate import Frame
 
@@ -38,25 +38,53 @@ _pool_lock = threading.Lock()
 class AtOnce:
     """Plans that run at the same time, each in a context of its own; the first on the thread of the run.
 
-    Ends when all have ended. Of errors the first plan's is raised.
+    Ends when all have ended, whatever interrupts it: they write where the next run will. Of errors the first plan's is
+    raised.
     """
 
     plans: tuple[Plan, ...]
     contexts: tuple[Context, ...]
 
     def __call__(self) -> None:
+        from concurrent.futures import Future
+
         first, *others = self.plans
-        futures = [
-            _workers().submit(context.run, run_plan, plan)
-            for context, plan in zip(self.contexts, others, strict=True)
-        ]
+        futures = [Future[None]() for _ in others]
+        all_handed_over = False
         try:
+            for future, context, plan in zip(futures, self.contexts, others, strict=True):
+                _workers().submit(_run, future, context, plan)
             run_plan(first)
+            all_handed_over = True
         finally:
-            errors = [future.exception() for future in futures]
-        for error in errors:
-            if error is not None:
-                raise error
+            _wait_for(futures, cancel=not all_handed_over)
+        for future in futures:
+            future.result()
+
+
+def _run(future: Future[None], context: Context, plan: Plan) -> None:
+    """Run a plan. Its future is made before it is handed over, and known however that is interrupted."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        context.run(run_plan, plan)
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(None)
+
+
+def _wait_for(futures: Sequence[Future[None]], *, cancel: bool) -> None:
+    """Until all have ended; an interrupt meanwhile is raised then. With `cancel`, what has not begun never will."""
+    try:
+        from concurrent.futures import wait
+
+        for future in futures if cancel else ():
+            future.cancel()
+        wait([future for future in futures if not future.cancelled()])
+    except BaseException:
+        _wait_for(futures, cancel=cancel)
+        raise
 
 
 class WaveBuilder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -17,7 +18,7 @@ from mlopt.interpreter.element_types import require_known_integers
 from mlopt.interpreter.numpy_state import numpy_context
 from mlopt.interpreter.plan import Memory, PlanBuilder, Timed, aligned_bytes, run_plan
 from mlopt.interpreter.poison import POISON, Interval, dead_after
-from mlopt.interpreter.shared import SharedBuffer, SharedMemory
+from mlopt.interpreter.shared import SharedBuffer, SharedMemory, overlaps_itself
 from mlopt.interpreter.translate import Frame, Program, Value, argument_attribute
 from mlopt.interpreter.views import Region, Slot, View, row_major
 from mlopt.ir.dense import is_dense
@@ -220,9 +221,9 @@ class Executable:
         """A run with memory that inputs give up; the outputs in order."""
         results = dict(zip(self._output_names, self._checked_outputs(out, sources), strict=True))
         arrays = dict(zip((spec.name for spec in self.inputs), sources, strict=True))
+        self._check_apart(sources, [out.get(name, array) for name, array in results.items()])
         arranged = self._shared.arrange(inputs, arrays, out, results)
         arrays, results = arranged.inputs, arranged.results
-        self._check_apart(list(arrays.values()), list(results.values()))
         for slot, array in zip(self._slots, (*arrays.values(), *results.values()), strict=True):
             if slot not in self._shared.slots:
                 slot.data = (array if array.ndim else array.reshape(1)).view(np.uint8)
@@ -375,11 +376,11 @@ class Executable:
             array = out[spec.name]
             _require_array(array, spec)
             _check(array, spec, "output")
-            flags = array.flags
-            has_strides = flags.c_contiguous or spec.name in self._shared.any_strides
-            if not (has_strides and flags.aligned and flags.writeable and array.dtype.isnative):
+            wrong = _why_not_written(array, spec.name in self._shared.any_strides)
+            if wrong is not None:
                 raise InputError(
-                    f'output "{spec.name}" must be an aligned, C-contiguous, writable array of the native byte order'
+                    f'output "{spec.name}" must be an aligned, C-contiguous, writable array of the native byte order, '
+                    f"found one {wrong}"
                 )
             if not self._buffers and any(np.may_share_memory(array, other) for other in (*sources, *results)):
                 raise InputError(f'output "{spec.name}" overlaps an input or another output')
@@ -432,8 +433,15 @@ def _lent_bytes(arena: Buffer | np.ndarray, space: int) -> np.ndarray:
         raise InputError(
             f"expected a writable buffer of bytes as {arena_name(space)}, found {type(arena).__name__}"
         ) from None
-    if view.readonly or not view.c_contiguous:
-        found = "one that is read-only" if view.readonly else "one with gaps between its elements"
+    holds_objects = "O" in re.sub(":[^:]*:", "", view.format)  # without the names of fields
+    if view.readonly or not view.c_contiguous or holds_objects:
+        found = (
+            "one that is read-only"
+            if view.readonly
+            else "one of Python objects"
+            if holds_objects
+            else "one with gaps between its elements"
+        )
         raise InputError(f"expected a writable, contiguous buffer as {arena_name(space)}, found {found}")
     return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
@@ -461,6 +469,20 @@ def require_unmasked(array: object, what: str) -> None:
     """`InputError` for an array whose elements are valid in part: models read and write all of them."""
     if isinstance(array, np.ma.MaskedArray):
         raise InputError(f"{what} is a masked array, expected one without a mask, such as .filled() gives")
+
+
+def _why_not_written(array: np.ndarray, any_strides: bool) -> str | None:
+    """What keeps a run from writing to an array of the right type, if anything does."""
+    flags = array.flags
+    if not flags.writeable:
+        return "that is read-only"
+    if not array.dtype.isnative:
+        return "of the other byte order"
+    if not flags.aligned:
+        return "that is not aligned"
+    if any_strides or flags.c_contiguous:
+        return "with several elements in one place" if overlaps_itself(array) else None
+    return "that is not C-contiguous"
 
 
 def _require_array(array: object, spec: TensorSpec) -> None:

@@ -269,6 +269,21 @@ def _span(array: np.ndarray) -> tuple[int, int]:
     return low, high + array.itemsize
 
 
+def overlaps_itself(array: np.ndarray) -> bool:
+    """Whether bytes of an array may be of several elements: an axis steps over less than lies within the others."""
+    if array.flags.c_contiguous or not array.size:
+        return False
+    within = array.itemsize
+    for step, size in sorted(
+        (abs(step), size) for size, step in zip(array.shape, array.strides, strict=True)
+    ):
+        if size > 1:
+            if step < within:
+                return True
+            within += step * (size - 1)
+    return False
+
+
 def _fill_with_poison(array: np.ndarray) -> None:
     array[...] = np.frombuffer(bytes([POISON]) * array.itemsize, array.dtype)[0]
 

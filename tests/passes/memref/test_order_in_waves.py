@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from mlopt.diagnostics import PassFailure, VerifyFailure
 from mlopt.interpreter import concurrency
 from mlopt.interpreter.graph import evaluate_module
 from mlopt.interpreter.memref import Executable
+from mlopt.interpreter.numpy_state import numpy_context
 from mlopt.interpreter.plan import run_plan
 from mlopt.ir import make_context, parse_module, print_module
 from mlopt.ir.waves import WAVE, wave_of
@@ -250,6 +253,33 @@ def test_it_runs_on_threads_and_errors_come_through(monkeypatch: pytest.MonkeyPa
     results = session.run({"i": np.array([7]), "x": x})
     assert results["y"].tolist() == results["z"].tolist() == [7.0]
     assert len(names) == 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals for threads")
+def test_an_interrupted_run_ends_when_all_of_a_wave_has_ended() -> None:
+    """Nothing writes to the arena any more when the caller gets the interrupt, and may run again."""
+    ended: list[int] = []
+
+    def slow() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(0.1)
+        ended.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        concurrency.AtOnce(([], [slow]), (numpy_context(),))()
+    assert ended
+
+
+def test_what_can_not_be_handed_over_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the interpreter shuts down: threads are refused, and no run hangs."""
+
+    class Refusing:
+        def submit(self, *_: object) -> None:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    monkeypatch.setattr(concurrency, "_workers", Refusing)
+    with pytest.raises(RuntimeError, match="cannot schedule"):
+        concurrency.AtOnce(([], [], []), (numpy_context(), numpy_context()))()
 
 
 FORKS = """
