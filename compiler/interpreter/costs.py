@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mlopt.interpreter.views import Slot, View, merged_strides
+from mlopt.interpreter.views import Slot, View, broadcast_strides, merged_strides
 
 CALL = 500.0
 """A call on a handful of elements."""
@@ -87,7 +87,7 @@ def of_call(function: Callable[..., object], arguments: Sequence[object]) -> flo
     if function is np.matmul:
         return start + PRODUCT + _products(*views)
     whole = max(views, key=lambda view: view.size)
-    rows = [_broadcast_strides(view, whole.ndim) for view in views if view.ndim <= whole.ndim]
+    rows = [broadcast_strides(view, whole.ndim) for view in views if view.ndim <= whole.ndim]
     groups = merged_strides(whole.shape, rows)
     run = math.prod(whole.shape[axis] for axis in groups[-1]) if groups else 1
     spread = bool(groups) and any(abs(row[groups[-1][-1]]) > whole.itemsize for row in rows)
@@ -106,9 +106,3 @@ def _products(left: View, right: View, out: View) -> float:
         return products(1, out.size, inner, 1)
     time = products(math.prod(out.shape[:-2]), out.shape[-2], inner, out.shape[-1])
     return time * _ACROSS if lies_across(left, right, out) else time
-
-
-def _broadcast_strides(view: View, rank: int) -> tuple[int, ...]:
-    """The strides of a view on the axes of a larger one, 0 along those that it does not have."""
-    own = [0 if extent == 1 else stride for extent, stride in zip(view.shape, view.strides, strict=True)]
-    return (*[0] * (rank - view.ndim), *own)

@@ -19,7 +19,7 @@ from xdsl.ir import Operation
 
 from mlopt.diagnostics import Place, RunError
 from mlopt.interpreter import costs
-from mlopt.interpreter.direct import direct
+from mlopt.interpreter.direct import Call, direct, in_rows
 from mlopt.interpreter.slot_calls import Recipe, RunViews, SlotCall
 from mlopt.interpreter.views import Region, Slot, View
 from mlopt.ir.locations import node_names, place_of
@@ -323,7 +323,10 @@ class PlanBuilder:
         if self.memory.measuring:
             self.memory.nanoseconds += costs.of_call(function, [*args, *kwargs.values()])
             return
-        called = direct(function, args, kwargs)
+        for called in in_rows(direct(function, args, kwargs)):
+            self._append(called)
+
+    def _append(self, called: Call) -> None:
         bound = [self._bind(arg) for arg in called.args]
         bound_kwargs = {key: self._bind(arg) for key, arg in called.kwargs.items()}
         if any(isinstance(a, Recipe) for a in (*bound, *bound_kwargs.values())):

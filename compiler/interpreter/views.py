@@ -206,6 +206,12 @@ def is_injective(view: View) -> bool:
     return True
 
 
+def broadcast_strides(view: View, rank: int) -> tuple[int, ...]:
+    """The strides of a view on the axes of a larger one, 0 along those that it does not have."""
+    own = [0 if extent == 1 else stride for extent, stride in zip(view.shape, view.strides, strict=True)]
+    return (*[0] * (rank - view.ndim), *own)
+
+
 def merged_strides(shapes: Sequence[int], strides: Iterable[Sequence[int]]) -> list[list[int]]:
     """Groups of adjacent axes that every one of the views (given by its strides) can treat as one.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import cast
 
 import numpy as np
 import pytest
 
-from mlopt.interpreter.direct import direct
+from mlopt.interpreter.direct import Call, direct, in_rows
 from mlopt.interpreter.views import Region, View
 
 RNG = np.random.default_rng(7)
@@ -77,3 +78,63 @@ def test_einsum_and_take() -> None:
     called = direct(np.take, (table, index), {"axis": 0, "out": to, "mode": "clip"})
     called.function(table.array(), index, axis=0, out=to.array(), mode="clip")
     np.testing.assert_array_equal(to.array(), table.array()[index])
+
+
+def view_of(array: np.ndarray) -> View:
+    """A view of an array of single precision, wherever it begins in its memory."""
+    base = array if array.base is None else array.base
+    assert isinstance(base, np.ndarray)
+    offset = array.ctypes.data - base.ctypes.data
+    return View(Region.of_array("a", base, writable=True), offset, array.shape, array.strides, array.dtype)
+
+
+def view_array(view: object) -> np.ndarray:
+    assert isinstance(view, View)
+    return view.array()
+
+
+UFUNCS = (np.add, np.multiply, np.divide, np.maximum, np.exp, np.tanh, np.negative, np.less, np.sqrt)
+
+
+@pytest.mark.parametrize("function", UFUNCS, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("width", [1, 3, 17, 64, 1000])
+def test_two_rows_are_two_calls_with_the_same_bits(function: np.ufunc, width: int) -> None:
+    """Parts of rows, a row for both, a number for each: what numpy would walk with an iterator."""
+    rng = np.random.default_rng(width)
+    whole = rng.standard_normal((2, 3 * width + 5)).astype(np.float32)
+    row = rng.standard_normal(width).astype(np.float32)
+    column = rng.standard_normal((2, 1)).astype(np.float32)
+    left = whole[:, 2 : 2 + width]
+    for right in (whole[:, 5 + width : 5 + 2 * width], row, column)[: function.nin + 1]:
+        out = np.zeros((2, width + 4), bool if function is np.less else np.float32)[:, :width]
+        operands = [left, right][: function.nin]
+        named = {"out": view_of(out)} if function is np.maximum else {}
+        given = [view_of(array) for array in (operands if named else (*operands, out))]
+        calls = in_rows(Call(function, given, named))
+        assert len(calls) == (2 if width > 1 else 1)
+        with np.errstate(all="ignore"):
+            for call in calls:
+                arrays = map(view_array, call.args)
+                call.function(*arrays, **{name: view_array(view) for name, view in call.kwargs.items()})
+            want = function(*operands)
+        np.testing.assert_array_equal(out, want)
+
+
+def test_what_is_no_two_rows_stays_one_call() -> None:
+    """One run of elements, three rows, three axes; types to convert; a reduction, a generalized ufunc, a copy."""
+    whole = np.zeros((3, 8, 8), np.float32)
+    pairs = np.zeros((2, 8), np.float32)
+    numbers = np.zeros((2, 8), np.float64)[:, :4]
+    together: list[tuple[object, list[np.ndarray]]] = [
+        (np.negative, [pairs, pairs]),
+        (np.negative, [whole[0, :3, :4], whole[1, :3, :4]]),
+        (np.negative, [whole[:2, :2, :4], whole[1:, :2, :4]]),
+        (np.add, [pairs[:, :4], numbers, numbers]),
+        (np.vecdot, [pairs[:, :4], pairs[:, 4:], pairs[:, 0]]),
+        (np.copyto, [pairs[:, :4], pairs[:, 4:]]),
+    ]
+    for function, arrays in together:
+        call = Call(cast("np.ufunc", function), [view_of(array) for array in arrays], {})
+        assert in_rows(call) == (call,)
+    reduction = Call(np.add.reduce, [view_of(pairs[:, :4])], {"axis": 0})
+    assert in_rows(reduction) == (reduction,)
