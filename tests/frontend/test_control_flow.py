@@ -301,7 +301,10 @@ def test_scan_outputs_of_unknown_trips() -> None:
     text = SCAN_OUTPUTS.replace("(float[3] x)", "(float[3] x, int64 n)").replace(
         "n = Constant<value = int64 {TRIPS}>()", ""
     )
-    with pytest.raises(UnsupportedError, match="has scan outputs, but how many trips it makes is not known"):
+    with pytest.raises(
+        UnsupportedError,
+        match=r"has scan outputs, but how many trips it makes is not known .* without an example",
+    ):
         mlopt.compile(model_from(text))
     inputs = {"x": X, "n": np.array(2)}
     assert run(text, inputs)["ys"].shape == (2, 3)

@@ -129,7 +129,10 @@ def _as_loop(loop: _Loop) -> Sequence[SSAValue]:
     if trips is not None and not (collected and isinstance(trips, SSAValue)):
         return close_counted_loop(node, block, trips, initial, carried, [*map(Collected, collected)])
     if collected:
-        message = "has scan outputs, but how many trips it makes is not known at compile time"
+        message = (
+            "has scan outputs, but how many trips it makes is not known at compile time: that is computed at run time, "
+            "or from inputs without an example"
+        )
         raise node.error(message, UnsupportedError)
     return _close_while(loop, block, goes_on, carried)
 
