@@ -35,6 +35,7 @@ from mlopt.passes.kernel.launches import (
     reads_of,
     set_reads,
     shape_of,
+    structured_reads,
 )
 
 
@@ -127,8 +128,8 @@ def _has_unit_stride(access: Access, batch: frozenset[int], extents: tuple[int, 
 def inline_producer(reader: StructuredOp, index: int) -> bool:
     """Evaluate what `reader` reads at position `index` inside `reader`, if a map or fill of its launch computes it.
 
-    A movement is always composed if that is exact. Another map must be read here alone, and no point of it may be
-    evaluated twice because of it.
+    A movement is always composed if that is exact. Of another map all that read it must be able to evaluate it, and
+    together evaluate no more than its points.
     """
     value = reader.ins[index]
     if not isinstance(value, OpResult):
@@ -146,17 +147,52 @@ def inline_producer(reader: StructuredOp, index: int) -> bool:
         and _can_inline(producer, reader)
         and _is_read_in_order(producer, reader, index)
     ):
-        return inline_map(producer, reader, index)
+        return inline_map(_copy_for(reader, index, producer), reader, index)
     return False
 
 
 def _can_inline(producer: MapOp, reader: MapOp | ReduceOp) -> bool:
-    if len(producer.outs) != 1 or producer.res[0].uses.get_length() != 1:
+    if len(producer.outs) != 1:
+        return False
+    if not producer.res[0].has_one_use() and not _is_read_in_parts(producer):
         return False
     if prod(reader.extents) > prod(producer.extents):
         return False
     # What the producer reads must still be there when the reader runs.
     return not any(is_overwritten(value) for value in producer.ins)
+
+
+def _is_read_in_parts(producer: MapOp) -> bool:
+    """Whether several can each evaluate what they read of a map, because together that is no more than all of it."""
+    reads = structured_reads(producer.res[0])
+    return (
+        reads is not None
+        and all(isinstance(op, MapOp | ReduceOp) and op.pads.data[index] == NO_PAD for op, index in reads)
+        and sum(prod(op.extents) for op, _ in reads) <= prod(producer.extents)
+        and writes_anew(producer)
+        and not any(isinstance(inner, tensor.ExtractOp) for inner in producer.body.ops)
+    )
+
+
+def writes_anew(op: MapOp) -> bool:
+    """Whether a map of one result says of each element how it is computed, whatever is in its destination."""
+    written = op.out_accesses[0]
+    return (
+        written.inverse() is not None
+        and written.covers(shape_of(op.res[0]), op.extents)
+        and op.body.args[-1].first_use is None
+    )
+
+
+def _copy_for(reader: StructuredOp, index: int, producer: MapOp) -> MapOp:
+    """A map that `reader` alone reads at position `index`: the producer, or a copy of it."""
+    if producer.res[0].has_one_use():
+        return producer
+    copy = producer.clone()
+    assert reader.parent is not None
+    reader.parent.insert_op_before(copy, reader)
+    reader.operands[index] = copy.res[0]
+    return copy
 
 
 def keeps_rows(op: Operation, index: int, access: Access) -> bool:

@@ -12,12 +12,12 @@ from xdsl.ir import Block, OpResult, SSAValue
 
 from mlopt.dialects.kernel import NO_PAD, ConstantOp, LaunchOp, MapOp, ReduceOp, YieldOp
 from mlopt.passes.kernel.fusion_groups import Merge, judge_part
+from mlopt.passes.kernel.inline_maps import writes_anew
 from mlopt.passes.kernel.launches import (
     empty_like,
     is_empty,
     is_overwritten,
     only_map,
-    shape_of,
     structured_reads,
 )
 from mlopt.passes.kernel.live_bytes import byte_size
@@ -57,14 +57,11 @@ def find_split(launch: LaunchOp, max_ops: int) -> list[Merge] | None:
 
 def _can_be_evaluated_elsewhere(launch: LaunchOp, op: MapOp) -> bool:
     """Whether `op`, the only map of a launch, says for each element of a new tensor how it is computed."""
-    written = op.out_accesses[0]
     return (
         not op.is_movement  # which is index maps of its readers, if they can have it
         and is_empty(launch.outs[0])
         and not any(is_overwritten(value) for value in launch.ins)
-        and written.inverse() is not None
-        and written.covers(shape_of(op.res[0]), op.extents)
-        and op.body.args[-1].first_use is None
+        and writes_anew(op)
         and not any(
             isinstance(operand.type, TensorType)
             for inner in op.body.ops

@@ -479,7 +479,6 @@ NOT_REACHED: dict[str, str] = {
     "concat_with_an_input_into_a_map": "a map of what is put together is not one map for each part",
     "concat_into_a_sum": "what is put together inside of a launch, beside its result, is not taken out of it",
     "concat_of_concats": "likewise: three concatenations are one launch, with two tensors inside of it",
-    "halves_of_a_map_exchanged": "a map that one launch reads two parts of is not two maps in it",
     "pad_of_a_pad": "a border is put around a product, not around what has a border already",
 }
 """Where a copy more than the right number is left, and what the passes lack: strictly, so that none gets in unseen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mlopt.dialects.kernel import MapOp
 from tests.passes.kernel.support import FUSE, check_numbers, run_passes
 
 RNG = np.random.default_rng(5)
@@ -143,3 +144,52 @@ def test_programs(name: str) -> None:
 def test_it_is_said_once() -> None:
     result = run_passes(PROGRAMS["halves"][0], *FUSE)
     assert result.remarks == ["fused 'exp' with each reader of a part: 'slice', 'slice'"]
+
+
+def concat(axis: int, *parts: str, shapes: str, result: str) -> str:
+    return f"%r0 = graph.concat {', '.join(parts)} axis = {axis} : ({shapes}) -> {result}\n"
+
+
+IN_ONE_LAUNCH = {
+    "halves exchanged": (
+        slice("e", "a", 4, 8)
+        + slice("e", "b", 0, 4)
+        + concat(1, "%a", "%b", shapes=f"{HALF}, {HALF}", result=WHOLE),
+        WHOLE,
+        2,
+    ),
+    "a product of halves": (
+        slice("e", "a", 4, 8)
+        + slice("e", "b", 0, 4)
+        + f"%r0 = graph.mul %a, %b : ({HALF}, {HALF}) -> {HALF}\n",
+        HALF,
+        1,
+    ),
+    "a part and the sum of another": (
+        slice("e", "a", 6, 8)
+        + slice("e", "b", 0, 6)
+        + "%s = graph.reduce_sum %b axes = [1] keepdims : (tensor<4x6xf32>) -> tensor<4x1xf32>\n"
+        + "%r0 = graph.mul %a, %s : (tensor<4x2xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>\n",
+        "tensor<4x2xf32>",
+        1,
+    ),
+    "overlapping parts: the map is kept, and two maps move": (
+        slice("e", "a", 3, 8)
+        + slice("e", "b", 0, 4)
+        + concat(1, "%a", "%b", shapes=f"tensor<4x5xf32>, {HALF}", result="tensor<4x9xf32>"),
+        "tensor<4x9xf32>",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_ONE_LAUNCH)
+def test_in_one_launch(name: str) -> None:
+    """How many maps it has: one for each part, or one for the whole and one for each that moves a part of it."""
+    body, result, maps = IN_ONE_LAUNCH[name]
+    text = main(f"%x: {WHOLE}", EXP + body, result)
+    fused = run_passes(text, *FUSE)
+    (launch,) = fused.launches
+    assert sum(isinstance(op, MapOp) for op in launch.body.ops) == maps
+    check_numbers(text, {"x": f32(4, 8)})
+    assert run_passes(fused.text, *FUSE, convert=False).changed == [False]
