@@ -176,3 +176,29 @@ func.func @more_than_halves(%x: tensor<8xf32>) -> (tensor<5xf32>, tensor<4xf32>)
   %b = graph.slice %e starts = [4] stops = [8] : (tensor<8xf32>) -> tensor<4xf32>
   func.return %a, %b : tensor<5xf32>, tensor<4xf32>
 }
+
+// Concatenations of concatenations put each part where the last one has it; what is put together on the way is nowhere.
+// CHECK-LABEL: func.func @concat_of_concats
+// CHECK: kernel.launch @concat ins(%a, %b, %c : tensor<2x3xf32>, tensor<1x3xf32>, tensor<3x2xf32>) outs(%{{.*}} : tensor<3x5xf32>) {
+// CHECK-NEXT: ^bb0(
+// CHECK-NEXT: %[[A:.*]] = kernel.map bounds [d0 = 2, d1 = 3] ins(%{{.*}}[d0, d1] : tensor<2x3xf32>) outs(%{{.*}}[d0, d1] : tensor<3x5xf32>)
+// CHECK: %[[B:.*]] = kernel.map bounds [d0 = 1, d1 = 3] ins(%{{.*}}[d0, d1] : tensor<1x3xf32>) outs(%[[A]][d0 + 2, d1] : tensor<3x5xf32>)
+// CHECK: kernel.map bounds [d0 = 3, d1 = 2] ins(%{{.*}}[d0, d1] : tensor<3x2xf32>) outs(%[[B]][d0, d1 + 3] : tensor<3x5xf32>)
+// CHECK-NOT: kernel.map
+func.func @concat_of_concats(%a: tensor<2x3xf32>, %b: tensor<1x3xf32>, %c: tensor<3x2xf32>) -> tensor<3x5xf32> {
+  %i = graph.concat %a, %b axis = 0 : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
+  %y = graph.concat %i, %c axis = 1 : (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x5xf32>
+  func.return %y : tensor<3x5xf32>
+}
+
+// What is read elsewhere too is put together by itself.
+// CHECK-LABEL: func.func @inner_concat_read_twice
+// CHECK: kernel.launch @concat
+// CHECK: kernel.launch @concat
+// CHECK: kernel.launch @softmax
+func.func @inner_concat_read_twice(%a: tensor<2x3xf32>, %b: tensor<1x3xf32>, %c: tensor<3x2xf32>) -> (tensor<3x5xf32>, tensor<3x3xf32>) {
+  %i = graph.concat %a, %b axis = 0 : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
+  %y = graph.concat %i, %c axis = 1 : (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x5xf32>
+  %s = graph.softmax %i axis = 1 : tensor<3x3xf32>
+  func.return %y, %s : tensor<3x5xf32>, tensor<3x3xf32>
+}

@@ -4,7 +4,7 @@ A tensor that only lives inside a launch has no layout that anyone else sees. Wh
 transposed, its whole destination chain is transposed, and the read becomes plain. A copy of such a tensor is no work
 at all then: the chain is built in the copy's destination right away. So a transpose behind a matrix product costs
 nothing. So is a result of a launch, where that is to be written into another tensor with its axes in another order
-(`transpose_out`).
+(`transpose_out`). And what is put together from parts, only to be moved, is put together where it is moved to.
 """
 
 from __future__ import annotations
@@ -163,3 +163,58 @@ def drop_copy(op: MapOp) -> bool:
     if isinstance(target, BlockArgument):
         root.replace_all_uses_with(target)
     return True
+
+
+def build_in_part(op: MapOp) -> bool:
+    """Build what `op` moves, a tensor of this launch that maps put together, where `op` would move it to.
+
+    Only all of a tensor that nothing else reads, nor reads on the way. So a concatenation of concatenations puts each
+    part into the last one.
+    """
+    place = _place_moved_to(op)
+    block = op.parent
+    if place is None or block is None:
+        return False
+    chain = chain_of(op.ins[0])
+    maps: list[MapOp] = []
+    for value in chain[:-1]:
+        link = value.owner
+        if not isinstance(link, MapOp) or not _can_write_at(link, place):
+            return False
+        maps.append(link)
+    if len(maps) < 2 or not is_empty(chain[-1]) or not all(value.has_one_use() for value in chain):
+        return False
+    target = op.outs[0]
+    type = tensor_type(target)
+    for link in reversed(maps):
+        _set_access(link, len(link.ins), place.compose(link.out_accesses[0]))
+        link.operands[len(link.ins)] = target
+        target = link.res[0]
+        target._type = type  # pyright: ignore[reportPrivateUsage] (as above)
+        link.detach()
+        block.insert_op_before(link, op)
+        link.location = fuse_locations([link.location, op.location])
+    set_name(target, op.res[0].name_hint or target.name_hint)
+    op.res[0].replace_all_uses_with(target)
+    block.erase_op(op)
+    return True
+
+
+def _place_moved_to(op: MapOp) -> Access | None:
+    """Where a movement puts each element of what it reads, if it reads all of that."""
+    if not op.is_movement or len(op.outs) != 1:
+        return None
+    read = reads_of(op)[0]
+    point = read.access.inverse()
+    if point is None or read.pad != NO_PAD or not read.access.covers(shape_of(read.value), op.extents):
+        return None
+    place = op.out_accesses[0].compose(point)
+    return None if any(c < 0 for row in place.rows for c in row.coefficients) else place
+
+
+def _can_write_at(op: MapOp, place: Access) -> bool:
+    """Whether a map of one result can write it at `place` in a larger tensor, later than now."""
+    if len(op.outs) != 1 or any(is_overwritten(value) for value in op.ins):
+        return False
+    access = place.compose(op.out_accesses[0])
+    return len(access.dims) == len(op.extents) and keeps_rows(op, len(op.ins), access)

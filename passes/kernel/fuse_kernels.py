@@ -17,7 +17,8 @@ changes:
 
 Reshapes of reshapes are folded, so that they hide nothing.
 
-Inside a merged launch maps become one map, so that intermediates vanish, and transposed intermediates are built
+Inside a merged launch maps become one map, so that intermediates vanish; a map of which parts are read is one map for
+each part; what is put together from parts is put together where it is moved to; transposed intermediates are built
 transposed. A launch keeps one contraction at most, no reductions beside it, and at most `max-ops` ops.
 
 Not merged: a launch with a result that is used elsewhere or returned, that updates a tensor in place, or that holds

@@ -26,8 +26,8 @@ placed ...", "not read ...").
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
 from typing import ClassVar, NamedTuple, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
@@ -471,7 +471,7 @@ def _padded(launch: LaunchOp) -> Part | None:
 
 
 def _are_disjoint(maps: list[MapOp]) -> bool:
-    """Whether no two maps write the same element, as far as their ranges along one of the axes show."""
+    """Whether no two maps write the same element, as far as their ranges along the axes show."""
     if not maps or any(0 in op.extents for op in maps):
         return False
     ranges = [op.out_accesses[0].extent(op.extents) for op in maps]
@@ -479,7 +479,12 @@ def _are_disjoint(maps: list[MapOp]) -> bool:
         ordered = sorted(extent[axis] for extent in ranges)
         if all(high < low for (_, high), (low, _) in pairwise(ordered)):
             return True
-    return False
+    return all(_are_apart(one, other) for one, other in combinations(ranges, 2))
+
+
+def _are_apart(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> bool:
+    """Whether two boxes, given by their smallest and largest index along each axis, share no point."""
+    return any(high < low or top < bottom for (low, top), (bottom, high) in zip(one, other, strict=True))
 
 
 def _can_read_destination(use: Use, part: Part) -> bool:

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from mlopt.dialects.kernel import ContractOp, IndexOp, LaunchOp, MapOp, ReduceOp, StructuredOp
 from mlopt.ir.effects import is_dead
-from mlopt.passes.kernel.align_layouts import align_layout, drop_copy
+from mlopt.passes.kernel.align_layouts import align_layout, build_in_part, drop_copy
 from mlopt.passes.kernel.inline_maps import inline_producer
 from mlopt.passes.kernel.launches import drop_in, drop_read, reads_of
 
@@ -43,7 +43,7 @@ def _simplify_body(block: Block) -> tuple[bool, bool]:
             changed |= merge_constants(op.body)
         if isinstance(op, MapOp):
             realigned |= align_layout(op)
-            realigned |= drop_copy(op)
+            realigned |= drop_copy(op) or build_in_part(op)
     erased, dropped = erase_dead_ops(block)
     return changed or realigned or erased, realigned or dropped
 
