@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlopt.dialects.kernel import DestinationStyle, LaunchOp, StructuredOp
+from mlopt.dialects.kernel import NO_PAD, DestinationStyle, LaunchOp, StructuredOp, tensor_type
 from mlopt.interpreter.kernel import _Evaluator  # pyright: ignore[reportPrivateUsage] (see below)
 from mlopt.ir import CompilerContext, make_context, parse_module, print_module, verify_module
 from mlopt.passes.registry import load_pass
@@ -157,9 +157,10 @@ class _DestructiveEvaluator(_Evaluator):
         if isinstance(op, LaunchOp):
             for result, target in zip(results, targets, strict=True):
                 assert result is target or not np.shares_memory(result, target)
-        for target in targets:
+        for position, target in enumerate(targets):
             for operand in _read_by(op):
-                assert not np.shares_memory(values[operand], target), f"{op} reads what it overwrites"
+                shared = np.shares_memory(values[operand], target)
+                assert not shared or _reads_elsewhere(op, operand, position), f"{op} reads what it overwrites"
         for result, target in zip(results, targets, strict=True):
             if result is not target:
                 assert target.flags.writeable, f"{op} overwrites an input or a constant"
@@ -173,6 +174,28 @@ class _DestructiveEvaluator(_Evaluator):
     def _while(self, op: scf.WhileOp, values: dict[SSAValue, Array]) -> Sequence[Array]:
         values.update({value: values[value].copy() for value in op.arguments})
         return super()._while(op, values)
+
+
+def _reads_elsewhere(op: Operation, operand: SSAValue, position: int) -> bool:
+    """Whether a structured op reads of its destination itself only elements that it does not write."""
+    if not isinstance(op, StructuredOp) or operand is not op.outs[position]:
+        return False
+    reads = [i for i, value in enumerate(op.ins) if value is operand]
+    if not reads or any(op.pads.data[i] != NO_PAD for i in reads):
+        return False
+    written = _elements(op, len(op.ins) + position)
+    return not any((_elements(op, i) & written).any() for i in reads)
+
+
+def _elements(op: StructuredOp, index: int) -> Array:
+    """Which elements of an operand the points of an op touch."""
+    touched = np.zeros(tensor_type(op.operands[index]).get_shape(), bool)
+    point = np.indices(op.extents)
+    rows = op.accesses[index].rows
+    touched[
+        tuple(sum((c * point[d] for d, c in enumerate(row.coefficients)), row.constant) for row in rows)
+    ] = True
+    return touched
 
 
 def _read_by(op: Operation) -> list[SSAValue]:

@@ -478,3 +478,21 @@ def test_what_has_no_contents_may_be_read(passes: tuple[str, ...]) -> None:
     (y,) = check_numbers(text, inputs, convert=False, passes=passes).values()
     np.testing.assert_array_equal(y, inputs["x"])
     assert run_passes(text, *passes, "convert-kernel-to-memref", convert=False).changed[-1]
+
+
+def test_a_value_twice_in_a_concatenation_is_read_beside_where_it_is_written() -> None:
+    """It is computed in the first of its two places, and moved from there into the other: no element is both."""
+    text = """
+      func.func @main(%x: tensor<2x3xf32>, %c: tensor<2x3xf32>) -> tensor<6x3xf32> {
+        %e = graph.exp %x : tensor<2x3xf32>
+        %s = graph.reduce_sum %e axes = [1] keepdims : (tensor<2x3xf32>) -> tensor<2x1xf32>
+        %n = graph.div %e, %s : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+        %y = graph.concat %n, %c, %n axis = 0
+          : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<6x3xf32>
+        func.return %y : tensor<6x3xf32>
+      }"""
+    result = run_passes(text, "fuse-kernels", "place-concats", "reuse-in-place")
+    x, c = np.array([[0, 0, 0], [0, -np.inf, 0]], np.float32), np.ones((2, 3), np.float32)
+    n = np.array([[1 / 3] * 3, [0.5, 0, 0.5]], np.float32)
+    (got,) = evaluate_in_place(result.module, [x, c], result.context)
+    np.testing.assert_array_equal(got, np.concatenate([n, c, n]))
