@@ -90,7 +90,8 @@ class Fusion(RewritePattern):
         location = fuse_locations([member.location for member in group.ops])
         rewriter.replace(op, new)
         for member in group.ops[1:]:
-            rewriter.erase(member)
+            if all(result.first_use is None for result in member.results):  # else the new operation takes it
+                rewriter.erase(member)
         self.ctx.count(self.pass_name, self.statistic)
         facts = {"op": op.name, "into": group.into, "ops": len(group.ops)}
         self.ctx.remark(self.pass_name, "passed", f"fused {names} into {group.into}", location, args=facts)

@@ -243,3 +243,15 @@ def test_tables_that_are_used_twice_are_halved_once() -> None:
     outcome = c.check(y, passes="fuse-rotary")
     assert outcome.ops["rotary_embedding"] == 1
     assert outcome.ops["mul"] == 2 * 12
+
+
+def test_halves_that_are_the_tables_too() -> None:
+    """They belong to the group, and the new operation takes them: they stay."""
+    c = Chain(x=values(3, 8))
+    first, second = halves(c, "x", 8)
+    pairs = (
+        c("Sub", c("Mul", first, first), c("Mul", second, second)),
+        c("Add", c("Mul", first, second), c("Mul", first, second)),
+    )
+    result = c.check(c("Concat", *pairs, axis=-1), passes="fuse-rotary")
+    assert result.ops == {"slice": 2, "rotary_embedding": 1}
