@@ -159,3 +159,23 @@ func.func @quantization() -> (tensor<f32>, tensor<ui8>, tensor<2xf32>) {
   %w = graph.dequantize %q, %scale, %point : (tensor<2xui8>, tensor<f32>, tensor<ui8>) -> tensor<2xf32>
   func.return %scale, %point, %w : tensor<f32>, tensor<ui8>, tensor<2xf32>
 }
+
+// A tensor of constant scalars is a constant; a gather with it reads where it says. Other scalars stay.
+// CHECK-LABEL: @elements
+// CHECK: %a = graph.slice %x starts = [1, 0] stops = [2, 2]
+// CHECK-NEXT: %b = graph.constant dense<{{.*}}true, false{{.*}}> : tensor<1x2xi1>
+// CHECK-NEXT: %c = graph.constant dense<-1.500000e+00> : tensor<f32>
+// CHECK-NEXT: %d = tensor.from_elements %n : tensor<1xi64>
+// CHECK-NEXT: func.return
+func.func @elements(%x: tensor<3x2xf32>, %n: i64) -> (tensor<1x2xf32>, tensor<1x2xi1>, tensor<f32>, tensor<1xi64>) {
+  %c1 = arith.constant 1 : i64
+  %true = arith.constant true
+  %false = arith.constant false
+  %half = arith.constant -1.5 : f32
+  %i = tensor.from_elements %c1 : tensor<1xi64>
+  %a = graph.gather %x, %i axis = 0 : (tensor<3x2xf32>, tensor<1xi64>) -> tensor<1x2xf32>
+  %b = tensor.from_elements %true, %false : tensor<1x2xi1>
+  %c = tensor.from_elements %half : tensor<f32>
+  %d = tensor.from_elements %n : tensor<1xi64>
+  func.return %a, %b, %c, %d : tensor<1x2xf32>, tensor<1x2xi1>, tensor<f32>, tensor<1xi64>
+}

@@ -3,6 +3,8 @@
 They are made of graph ops, which are converted in their turn. The loops write their steps into one tensor for both
 directions. Where the input has as many elements at a step, and nothing else needs it, that is the input's own memory:
 the last loop writes each step where it has read it.
+
+A single step needs no loop: it begins with the states that are given, and its state is the result.
 """
 
 from __future__ import annotations
@@ -52,6 +54,10 @@ class _Lstm:
         """y, the last H and the last C."""
         op = self.op
         steps, directions, batch, hidden = shape = shape_of(op.y)
+        if steps == 1:
+            only = [self.only_step(index) for index in range(directions)]
+            h, c = (self.joined([state[i] for state in only]) for i in (0, 1))
+            return [self.add(graph.ReshapeOp(h, shape)), h, c]
         last = directions - 1
         states: list[list[SSAValue]] = []
         if self.is_overwritten():
@@ -89,13 +95,8 @@ class _Lstm:
 
     def direction(self, index: int, backwards: bool, y: SSAValue) -> list[SSAValue]:
         """One direction of time: `y` with its steps in it, of this direction alone or of all; the last H and C."""
-        op = self.op
-        weight, recurrence, h, c = (
-            self.part(value, index) for value in (op.weight, op.recurrence, op.initial_h, op.initial_c)
-        )
-        product = self.add(graph.MatMulOp(op.input, self.add(graph.TransposeOp(weight, (1, 0)))))
-        gates = self.add(graph.AddOp(product, self.bias(index)))
-        steps, _, batch, hidden = shape_of(op.y)
+        gates, recurrence, h, c = self.parts(index)
+        steps, _, batch, hidden = shape_of(self.op.y)
         body = Block(arg_types=[i64, h.type, c.type, y.type])
         step, *state, so_far = body.args
         if backwards:
@@ -116,8 +117,23 @@ class _Lstm:
         last_h, last_c, y = loop.results
         return [y, last_h, last_c]
 
+    def only_step(self, index: int) -> tuple[SSAValue, SSAValue]:
+        """H and C of a direction of one step."""
+        gates, recurrence, h, c = self.parts(index)
+        _, _, batch, hidden = shape_of(self.op.y)
+        return self.step(None, self.add(graph.ReshapeOp(gates, (batch, 4 * hidden))), recurrence, h, c)
+
+    def parts(self, index: int) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
+        """What the input gives to the gates of all steps, the weights of the state, and the first H and C."""
+        op = self.op
+        weight, recurrence, h, c = (
+            self.part(value, index) for value in (op.weight, op.recurrence, op.initial_h, op.initial_c)
+        )
+        product = self.add(graph.MatMulOp(op.input, self.add(graph.TransposeOp(weight, (1, 0)))))
+        return self.add(graph.AddOp(product, self.bias(index))), recurrence, h, c
+
     def step(
-        self, body: Block, of_input: SSAValue, recurrence: SSAValue, h: SSAValue, c: SSAValue
+        self, body: Block | None, of_input: SSAValue, recurrence: SSAValue, h: SSAValue, c: SSAValue
     ) -> tuple[SSAValue, SSAValue]:
         """H and C after a step, `of_input` being its gates without what the state adds to them."""
 

@@ -17,7 +17,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from mlopt.diagnostics import MloptError, PassFailure
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import INTEGER, is_float, is_unsigned, tensor_type
+from mlopt.dialects.graph.base import INTEGER, is_bool, is_float, is_integer, is_unsigned, tensor_type
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import MAX_DENSE_ELEMENTS, constant_array, to_numpy_dtype
@@ -40,7 +40,8 @@ class FoldConstantsPass(Pass):
 
     1. An operation of constants is evaluated by the context's evaluator. The result stands in the IR (up to 64
        elements) or becomes a weight named after it. `graph.shape` needs no constant operand, only its type.
-    2. `tensor.extract` of a constant, as of the condition of a branch, becomes a constant scalar.
+    2. `tensor.extract` of a constant, as of the condition of a branch, becomes a constant scalar, and
+       `tensor.from_elements` of constant scalars, as of the number of the only trip of a loop, a constant.
     3. `graph.gather` and `graph.gather_nd` with constant indices that form a grid become a slice and a reshape.
 
     A gather whose constant indices are out of bounds is an `InputError`, unless it stands in a branch or a loop, which
@@ -92,6 +93,8 @@ class _Folder:
                 changed |= self._visit(op)
             elif isinstance(op, tensor.ExtractOp):
                 changed |= self._visit_extract(op)
+            elif isinstance(op, tensor.FromElementsOp):
+                changed |= self._visit_from_elements(op)
         return changed
 
     def _visit_extract(self, op: tensor.ExtractOp) -> bool:
@@ -115,6 +118,27 @@ class _Folder:
         if not may_rewrite("fold-constants", op):
             return False
         self._report(op, f"folded '{op.name}': it takes an element of a constant")
+        self._swap(op, [constant], [constant.result])
+        self.ctx.count(self.pass_name, "ops-folded")
+        return True
+
+    def _visit_from_elements(self, op: tensor.FromElementsOp) -> bool:
+        """A tensor of constant scalars is a constant."""
+        type = tensor_type(op.result.type)
+        element = type.element_type
+        owners = [element.owner for element in op.elements]
+        numbers = [owner.value for owner in owners if isinstance(owner, arith.ConstantOp)]
+        values = [number.value.data for number in numbers if isinstance(number, IntegerAttr | FloatAttr)]
+        is_number = is_float(element) or is_integer(element) or is_bool(element)
+        if len(values) < len(owners) or not is_number or is_unsigned(element):
+            return False
+        if not may_rewrite("fold-constants", op):
+            return False
+        wide = np.array(values, np.float64 if is_float(element) else np.int64)
+        array = wide.astype(to_numpy_dtype(element)).reshape(type.get_shape())
+        constant = make_constant(array, self.ctx, name_of(op.result, "folded"))
+        self.known[constant.result] = array
+        self._report(op, f"folded '{op.name}': its elements are constants")
         self._swap(op, [constant], [constant.result])
         self.ctx.count(self.pass_name, "ops-folded")
         return True

@@ -79,6 +79,25 @@ def test_directions_without_optional_inputs(op_type: str, direction: str) -> Non
     check(op_type, arrays, direction=direction)
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("op_type", GATES)
+def test_a_single_step_is_no_loop(op_type: str, direction: str) -> None:
+    """As in a model that is run step by step: nothing is carried, so that no state is copied into a loop."""
+    directions = 2 if direction == "bidirectional" else 1
+    arrays = arrays_for(op_type, directions, "B", "initial_h", *["initial_c"] * (op_type == "LSTM"))
+    arrays["X"] = arrays["X"][:1]
+    check(op_type, arrays, direction=direction)
+    model = mlopt.compile(model_for(op_type, arrays, direction=direction))
+    assert "scf.for" not in model.ir("memref")
+    if directions == 1:
+        # What the input gives to the gates, and what the state does (of a GRU to one after the other).
+        gates, one = (-(-4 * BATCH * HIDDEN * rows // 64) * 64 for rows in (GATES[op_type], 1))
+        assert (
+            model.memory.max_live_bytes
+            <= {"LSTM": 2 * gates, "GRU": gates + 3 * one, "RNN": 2 * one}[op_type]
+        )
+
+
 @pytest.mark.parametrize("lengths", [[4, 4, 4], [2, 3, 3], [0, 4, 2]])
 @pytest.mark.parametrize("op_type", GATES)
 def test_lengths_of_sequences(op_type: str, lengths: list[int]) -> None:
