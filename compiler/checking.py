@@ -86,7 +86,7 @@ def check_model(
         except MloptError as error:
             _stop(findings, "import", *(_import_faults(path, options, inputs) or [error]))
         else:
-            findings.stages.append(("import", counted(len(graph_ops(compilation.module)), "operator")))
+            findings.stages.append(("import", counted(len(graph_ops(compilation.module)), "operation")))
             _compile(findings, compilation)
     return findings
 

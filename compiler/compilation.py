@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -182,6 +182,29 @@ def compile_model(
     is verified at the end of each level, and after every pass of a pipeline given as text: checking after each pass
     takes a quarter of a small model's compile time.
     """
+    try:
+        return _compile(compilation, target, instrumentations, keep_levels)
+    except MloptError as error:
+        error.place = _in_file(error.place, compilation.source)
+        error.notes = tuple(
+            replace(note, place=_in_file(note.place, compilation.source)) for note in error.notes
+        )
+        raise
+
+
+def _in_file(place: Place | None, file: str) -> Place | None:
+    """The place of a node in the file that it stands in."""
+    if place is None or place.node is None or place.file is not None:
+        return place
+    return replace(place, file=file)
+
+
+def _compile(
+    compilation: Compilation,
+    target: Level | None,
+    instrumentations: Sequence[Instrumentation],
+    keep_levels: bool,
+) -> Compilation:
     start = time.perf_counter()
     module, options = compilation.module, compilation.options
     if options.pipeline.disabled_patterns:

@@ -66,6 +66,13 @@ class Model:
         self._versions: OrderedDict[_Key, _Version] = OrderedDict()
         self._current = self._add_version(_Version(load_model(source, options, inputs=inputs)))
 
+    def __repr__(self) -> str:
+        what = (
+            ", ".join(f"{spec.name}: {spec.dtype}{list(spec.shape)}" for spec in specs)
+            for specs in (self.inputs, self.outputs)
+        )
+        return f"<mlopt.Model {' -> '.join(what)}, arena of {self.arena_bytes} bytes>"
+
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Name, shape and dtype of each input of the version used last."""

@@ -67,7 +67,7 @@ def add_command(
     )
     parser.add_argument("--version", action="version", version=f"mlopt {__version__}")
     volume = parser.add_mutually_exclusive_group()
-    volume.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    volume.add_argument("-q", "--quiet", action="store_true", help="print errors and the result only")
     volume.add_argument("-v", "--verbose", action="store_true", help="print what each pass did")
     return parser
 
@@ -83,10 +83,17 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--no-optimize", action="store_true", help="lower the model as it was imported (O0)")
     parser.add_argument(
         "--memory-budget",
-        type=_bytes,
+        type=byte_count,
         metavar="BYTES",
         help="let the arena be no larger, such as 64KiB or 1.5MB: reorder, cut into tiles and compute again until it "
         "fits; an error that says what is live at once if nothing does",
+    )
+    parser.add_argument(
+        "--spill-budget",
+        type=_bytes_or_any,
+        metavar="BYTES|any",
+        help="with --memory-budget, where nothing else fits: copy tensors to a second memory of so many bytes, and "
+        "back before they are used",
     )
     parser.add_argument(
         "--waves",
@@ -103,13 +110,6 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT[=OUTPUT[@CAPACITY]]",
         help="let an output be computed in the memory of this input, or one that begins with it, whose contents are "
         "lost then; CAPACITY is how long that memory is along the axis that grows. Several with commas",
-    )
-    parser.add_argument(
-        "--spill-budget",
-        type=_bytes_or_any,
-        metavar="BYTES|any",
-        help="with --memory-budget, where nothing else fits: copy tensors to a second memory of so many bytes, and "
-        "back before they are used",
     )
     add_disable_options(parser)
     parser.add_argument(
@@ -274,7 +274,8 @@ def _donation(text: str) -> Donation:
         raise UsageError(f"--donate: {error.message}") from None
 
 
-def _bytes(text: str) -> int:
+def byte_count(text: str) -> int:
+    """A number of bytes, with or without a unit, as the type of an option."""
     from mlopt.options import BYTES_EXPECTED, parse_bytes
 
     found = parse_bytes(text)

@@ -33,6 +33,9 @@ class Region:
         """The bytes of a C-contiguous array."""
         return Region(name, array.nbytes, array.reshape(-1).view(np.uint8), writable=writable)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}('{self.name}', {self.nbytes} bytes)"
+
     @property
     def roots(self) -> frozenset[Region]:
         """The regions that its bytes may lie in."""

@@ -85,6 +85,8 @@ def comparison_table(plans: Sequence[tuple[str, MemoryPlan]]) -> Table:
 
 def _cut(title: str) -> str:
     """A title that leaves a terminal of 80 columns room for the numbers below it and beside it."""
+    if len(title) > _TITLE_WIDTH:
+        title = title.removesuffix(".onnx").removesuffix(".mlir")
     return title if len(title) <= _TITLE_WIDTH else f"{title[: _TITLE_WIDTH - 1]}…"
 
 

@@ -178,6 +178,7 @@ class _Fitting:
         self._main = main
         self._block = only_block(main)
         self._needs = WorkspaceNeeds(ctx.target)
+        self._asked, self._asked_to_spill = budget, spill
         self._budget = self._capacity = self._aligned(budget)
         self._spill_allowed = spill is not None
         self._spill_budget = self._aligned(spill) if isinstance(spill, int) else None
@@ -224,7 +225,7 @@ class _Fitting:
         if self._peak() > self._budget:
             proof = self._proof()
             message = (
-                f"{self._peak()} bytes live at once are more than {self._budget}, which the model takes as imported; "
+                f"{self._peak()} bytes live at once are more than {self._asked}, which the model takes as imported; "
                 f"while {proof.where} runs, at least {proof.bytes} are live"
             )
             self._remark("missed", message, self._main)
@@ -517,7 +518,7 @@ class _Fitting:
         return f", for {self._cost().minus(before).text()}"
 
     def _report(self, before: int, after: int, cost: _Price) -> None:
-        message = f"{after} bytes live at once fit into {self._budget}"
+        message = f"{after} bytes live at once fit into {self._asked}"
         if self._changed or after < before:
             now = self._cost()._replace(nanoseconds=self._nanoseconds_within(self._block, self._budget))
             steps = ", ".join(
@@ -548,12 +549,12 @@ class _Fitting:
         proof = as_given
         if as_given.bytes > self._budget:
             message = (
-                f"{self._ways()} fits into {self._budget} bytes: "
+                f"{self._ways()} fits into {self._asked} bytes: "
                 f"while {as_given.where} runs, at least {as_given.bytes} are live"
             )
         else:
             message = (
-                f"found no way to fit into {self._budget} bytes{self._room()}; it is proved that {self._ways()} takes "
+                f"found no way to fit into {self._asked} bytes{self._room()}; it is proved that {self._ways()} takes "
                 f"less than {as_given.bytes}, which are live while {as_given.where} runs"
             )
         now = self._proof()
@@ -573,7 +574,7 @@ class _Fitting:
         return "no order of the launches, and no second run of single ones,"
 
     def _room(self) -> str:
-        return "" if self._spill_budget is None else f", and {self._spill_budget} to spill to"
+        return "" if self._spill_budget is None else f", and {self._asked_to_spill} to spill to"
 
     def _bound(self, graph: StepGraph, steps: BlockSteps) -> Necessary:
         return step_bound(graph) if self._spill_allowed else recomputation_bound(graph, steps.writers)

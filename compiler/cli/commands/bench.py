@@ -80,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     if inputs is None:
         say(arguments, "no --inputs: timed on seeded random inputs of the declared shapes", always=True)
     print_remarks(arguments, result.engines[0].loaded.remarks, str(arguments.model))
+    runs = counted(len(result.engines[0].seconds), "run")
+    print(f"{one_line(result.model.name)}: {runs}, threads: {result.threads}")
     Console(highlight=False).print(table_of(result))
     print_comparisons(result)
     if arguments.report is not None:
@@ -96,9 +98,7 @@ def table_of(result: BenchmarkResult) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    runs = len(result.engines[0].seconds)
-    title = f"{result.model.name}: {counted(runs, 'run')}, threads: {result.threads}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for engine in result.engines:
         table.add_column(engine.name, justify="right")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlopt.cli.arguments import Commands, say
+from mlopt.cli.arguments import Commands, byte_count, say
 from mlopt.cli.bare import add_bare_command, natural
 from mlopt.cli.progress import progress
 from mlopt.diagnostics import UsageError, one_line
@@ -60,9 +60,9 @@ def add_parser(commands: Commands) -> None:
     )
     command.add_argument(
         "--capacity",
-        type=natural,
-        metavar="N",
-        help="the bytes that there are: exit code 1 if no plan of this size is found",
+        type=byte_count,
+        metavar="BYTES",
+        help="the bytes that there are, such as 65536 or 64KiB: exit code 1 if no plan of this size is found",
     )
     command.add_argument(
         "--effort", choices=("fast", "search", "exact"), default="fast", help="(default: fast)"

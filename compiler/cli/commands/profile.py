@@ -55,7 +55,11 @@ def add_parser(commands: Commands) -> None:
     )
     command.add_argument("--inputs", type=Path, help="an .npz file of inputs (default: seeded random inputs)")
     command.add_argument(
-        "--repeat", type=positive, default=50, metavar="N", help="runs to take the median of (default: 50)"
+        "--repeat",
+        type=positive,
+        default=50,
+        metavar="N",
+        help="runs to time (default: 50); times are means over the fastest quarter",
     )
     command.add_argument(
         "--top", type=positive, default=20, metavar="N", help="launches to show (default: 20; all with -v)"
@@ -88,7 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     if inputs is None:
         say(arguments, "no --inputs: timed on seeded random inputs of the declared shapes", always=True)
     most = len(found.launches) if arguments.verbose else arguments.top
-    Console(highlight=False).print(table_of(found, arguments.model.name, most))
+    runs = counted(found.repeat, "run")
+    print(f"{one_line(arguments.model.name)}: {counted(len(found.launches), 'launch', 'launches')}, {runs}")
+    Console(highlight=False).print(table_of(found, most))
     total = found.work
     print(f"a run does {total.flops:,} scalar operations, and reads and writes {total.nbytes:,} bytes")
     print(
@@ -103,15 +109,14 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_code(compilation)
 
 
-def table_of(profile: Profile, title: str, most: int) -> Table:
+def table_of(profile: Profile, most: int) -> Table:
     """The launches that take longest, and the totals: milliseconds, billions of operations and of bytes a second."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
     launches = sorted(profile.launches, key=lambda launch: -launch.seconds)
-    heading = f"{title}: {counted(len(launches), 'launch', 'launches')}, {counted(profile.repeat, 'run')}"
-    table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for name, width in (("share", 6), ("ms", 7), ("GFLOP/s", 7), ("GB/s", 5)):
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
     table.add_column("kernel", no_wrap=True, overflow="ellipsis", max_width=20)

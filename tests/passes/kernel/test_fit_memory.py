@@ -256,7 +256,7 @@ def test_a_budget_that_is_kept_changes_nothing() -> None:
 def test_the_refusal_names_what_is_live() -> None:
     """The product in the middle reads 1024 bytes and makes 1024."""
     with pytest.raises(
-        PassFailure, match="fits into 1984 bytes: while 'matmul' runs, at least 2048 are live"
+        PassFailure, match="fits into 2047 bytes: while 'matmul' runs, at least 2048 are live"
     ) as error:
         run_passes(AGAIN, "fit-memory", budget=2047)
     assert [note.message for note in error.value.notes] == ["1024 bytes made by 'matmul', used there"] * 2
