@@ -77,7 +77,10 @@ def table_of(results: Sequence[BenchmarkResult]) -> Table:
         show_edge=False,
     )
     for name in COLUMNS:
-        table.add_column(name, justify="left" if name == "model" else "right", no_wrap=True)
+        if name == "model":
+            table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=20)
+        else:
+            table.add_column(name, justify="right", no_wrap=True)
     ratios: list[tuple[float, float, float]] = []
     for result in results:
         ours, theirs = result.engines
