@@ -24,6 +24,8 @@ from mlopt.options import CompileOptions
 MODELS = Path(__file__).parents[1] / "tests" / "models"
 
 COLUMNS = ("model", "mlopt", "ort", "ratio", "10-90 %", "load", "arena", "/sum", "/peak", "error")
+WIDTH = 96
+"""Columns that long names of models may take, so that no figure is cut off."""
 LEGEND = """\
 mlopt, ort: median of a run in ms; ratio: the median of those of the rounds, in
 which they run one after the other, and how far these vary; load: from the file
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for diagnostic in error.diagnostics:
                 print_diagnostic(diagnostic)
     if results:
-        Console(highlight=False).print(table_of(results))
+        Console(highlight=False, width=max(Console().width, WIDTH)).print(table_of(results))
         print(LEGEND, end="")
     return int(failed or not all(result.agrees for result in results))
 
