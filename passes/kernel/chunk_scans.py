@@ -217,6 +217,10 @@ def _operand_axes(launch: LaunchOp, cut: Cut) -> tuple[int | None, ...] | None:
         dim = cut.dims.get(op)
         if dim is None:
             return None  # made anew for each chunk
+        if any(
+            isinstance(v.type, TensorType) for inner in op.walk() if inner is not op for v in inner.operands
+        ):
+            return None  # its body reads elements of whole tensors
         for index, (value, access) in enumerate(zip(op.ins, op.in_accesses, strict=True)):
             if value not in launch.in_args:
                 continue

@@ -239,8 +239,9 @@ class _Finder:
     def _compute_before(self, op: Operation) -> None:
         if not isinstance(op, StructuredOp | FillOp | tensor.EmptyOp | ReshapeOp | ConstantOp):
             raise _NoCut
-        for operand in _tensors_of(op):
-            self._require(operand, None)
+        for inner in op.walk():  # a body may read elements of tensors that are no operands
+            for value in _tensors_of(inner):
+                self._require(value, None)
 
     def _require(self, value: SSAValue, axis: int | None) -> None:
         """Note that a tensor is cut along an axis, or is not; what the launch is given stays whole."""
