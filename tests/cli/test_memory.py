@@ -112,6 +112,21 @@ def rows_of(done_out: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for line in lines if len(cells := re.split(r"  +", line.strip())) > 2}
 
 
+def test_a_name_that_fits_without_its_suffix_is_whole(mlopt: Command) -> None:
+    Path("m.onnx").rename("twelve_chars_.onnx")
+    done = mlopt("memory", "twelve_chars_.onnx", "--dim", f"batch={BATCH}", "--compare", "O0")
+    assert rows_of(done.out)["compared"] == ["twelve_chars_", "O0", "change"]
+
+
+def test_a_refusal_names_the_file_and_the_budget_as_given(mlopt: Command) -> None:
+    """The budget is a multiple of no alignment; the node is one of the file's."""
+    done = mlopt("memory", "m.onnx", "--dim", f"batch={BATCH}", "--memory-budget", "9")
+    assert done.code == 1
+    error, *notes = done.err.splitlines()
+    assert error.startswith('m.onnx: node "') and "fits into 9 bytes: " in error
+    assert all(note.startswith(('m.onnx: node "', "note: ")) for note in notes)
+
+
 def test_a_long_name_leaves_room_for_the_numbers(mlopt: Command) -> None:
     """In the 80 columns of what is no terminal, figures and changes are whole."""
     long = f"{'name_' * 10}.onnx"

@@ -90,6 +90,11 @@ def test_columns_in_another_order_and_alignment(tmp_path: Path) -> None:
     assert offsets == {"a": 8, "b": 0}
 
 
+def test_a_capacity_may_have_a_unit(buffers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(buffers), "--capacity", "1KiB"]) == 0
+    assert "capacity     1024: reached\n" in capsys.readouterr().out
+
+
 def test_exit_code_1_if_the_capacity_is_not_reached(
     buffers: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
