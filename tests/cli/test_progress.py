@@ -84,7 +84,7 @@ def test_commands_name_their_steps(tmp_path: Path) -> None:
         "    def stop(self): pass\n"
         "p._Spinner = Spinner\n"
         "main(['compile', 'm.onnx', '--dim', 'batch=5', '-o', 'c.mlir', '-q'])\n"
-        "main(['bench', 'm.onnx', '--inputs', 'io.npz', '--repeat', '2', '-q'])\n"
+        "main(['bench', 'm.onnx', '--inputs', 'io.npz', '--repeat', '10', '-q'])\n"
         "print(*steps, sep='\\n', file=sys.stderr)\n"
     )
     lines = on_a_terminal(code, cwd=tmp_path).replace("\r", "").splitlines()
