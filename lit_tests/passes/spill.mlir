@@ -32,8 +32,8 @@
 // PLANNED-NEXT: memref.copy %a_spilled, %a_back : memref<1x256xf32, 1 : i64> to memref<1x256xf32>
 
 // NOT-ALLOWED: error: no order of the launches, and no second run of single ones, fits into 2048 bytes: while 'matmul' runs, at least 3072 are live
-// NO-ROOM: error: found no way to fit into 2048 bytes, and 960 to spill to; it is proved that no order of the launches, no second run of single ones, and no spilling takes less than 2048, which are live while 'matmul' runs
-// REFUSED: error: no order of the launches, no second run of single ones, and no spilling fits into 1984 bytes: while 'matmul' runs, at least 2048 are live
+// NO-ROOM: error: found no way to fit into 2048 bytes, and 1023 to spill to; it is proved that no order of the launches, no second run of single ones, and no spilling takes less than 2048, which are live while 'matmul' runs
+// REFUSED: error: no order of the launches, no second run of single ones, and no spilling fits into 2047 bytes: while 'matmul' runs, at least 2048 are live
 // REFUSED: note: 1024 bytes made by 'matmul', used there
 // REFUSED: note: 1024 bytes made by 'matmul', used there
 // PLAN: error: the arena of memory space 1 of 1024 bytes does not fit into the budget of 1000; 1024 are live at once
