@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -40,9 +41,12 @@ def _is_device(path: Path) -> bool:
 
 @contextmanager
 def _direct(path: Path) -> Generator[BinaryIO]:
-    """A device or pipe is written to, not replaced."""
-    with path.open("wb") as file:
+    """A device or pipe is written to, not replaced: at the end, as archives are not written from front to back."""
+    with tempfile.TemporaryFile() as file:
         yield file
+        file.seek(0)
+        with path.open("wb") as device:
+            shutil.copyfileobj(file, device)
 
 
 @contextmanager
@@ -77,6 +81,18 @@ def check_writable(path: Path) -> None:
         raise InputError("can't write here: this is a folder", place=place)
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"can't write here: no permission in folder '{path.parent}'", place=place)
+
+
+def check_all_writable(*paths: Path | None) -> None:
+    """`check_writable` for each of those that are asked for; no two of them may be one file."""
+    seen: set[Path] = set()
+    for path in paths:
+        if path is None:
+            continue
+        check_writable(path)
+        if path.resolve() in seen and not _is_device(path):
+            raise InputError("two results are to be written here", place=Place(str(path)))
+        seen.add(path.resolve())
 
 
 def _umask() -> int:

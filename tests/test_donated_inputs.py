@@ -512,7 +512,7 @@ def test_runs_that_measure_get_fresh_inputs() -> None:
 
 
 ERRORS = {
-    "cach": 'there is no input "cach" to donate; expected "cache", "at", "row", "query"',
+    "cach": 'there is no input "cach" to donate; expected "cache", "at", "row", "query"; did you mean \'cache\'?',
     "cache=z": 'there is no output "z" to donate input "cache" to; expected "y", "new"',
     "cache=y": 'input "cache" of type tensor<8x4xf32> can\'t be donated to output "y" of type tensor<2x4xf32>',
     "cache=new@9": "a capacity goes with an output that is longer than its input",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +52,17 @@ def test_other_names_of_a_file_keep_its_contents(tmp_path: Path) -> None:
 def test_where_no_file_can_be_made(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="can't write here"):
         write_text(tmp_path / name, "text")
+
+
+def test_an_archive_goes_through_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_bytes)
+        write_npz(pipe, {"x": np.arange(5)})
+        (tmp_path / "back.npz").write_bytes(read.result(10))
+    np.testing.assert_array_equal(read_npz(tmp_path / "back.npz", "in")["x"], np.arange(5))
+    write_npz(Path("/dev/null"), {"x": np.arange(5)})
 
 
 def test_sides_of_an_npz(tmp_path: Path) -> None:

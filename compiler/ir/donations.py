@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
-from mlopt.diagnostics import InputError
+from mlopt.diagnostics import InputError, did_you_mean, nearest
 from mlopt.ir.locations import place_of_op
 
 DONATED = "mlopt.donated"
@@ -223,7 +223,10 @@ def donate(main: FuncOp, donations: Sequence[Donation | str]) -> None:
         donation = Donation.parse(one) if isinstance(one, str) else one
         if donation.input not in known:
             listed = ", ".join(f'"{name}"' for name in names) or "none"
-            raise InputError(f'there is no input "{donation.input}" to donate; expected {listed}')
+            raise InputError(
+                f'there is no input "{donation.input}" to donate; expected {listed}'
+                f"{did_you_mean(nearest(donation.input, names))}"
+            )
         if donation.input in seen:
             raise InputError(f'input "{donation.input}" is donated twice')
         seen.add(donation.input)

@@ -367,6 +367,20 @@ def test_outputs_and_reports_that_can_not_be_written(mlopt: Command, option: str
     assert files() == {*GIVEN, "folder"}
 
 
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [("run", ("--outputs", "--report")), ("memory", ("--svg", "--html")), ("profile", ("--csv", "--json"))],
+)
+def test_two_results_for_one_file(mlopt: Command, command: str, options: tuple[str, str]) -> None:
+    one, other = options
+    done = mlopt(command, "m.onnx", "--inputs", "io.npz", "-q", one, "x", other, "./x")
+    assert_refused(done, "x: error: two results are to be written here")
+    assert files() == GIVEN
+    assert (
+        mlopt(command, "m.onnx", "--inputs", "io.npz", "-q", one, "/dev/null", other, "/dev/null").code == 0
+    )
+
+
 def test_a_read_only_folder(mlopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root may write everywhere, so the answer of the operating system is made up."""
     monkeypatch.setattr(os, "access", lambda *_: False)

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     """`mlopt memory`."""
     from rich.console import Console
 
-    from mlopt.files import check_writable, write_text
+    from mlopt.files import check_all_writable, write_text
     from mlopt.memory.csv_format import table_of, write_plan
     from mlopt.passes.memref.summary import donated_memory
     from mlopt.visual.memory_page import memory_page
@@ -85,9 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         totals_table,
     )
 
-    for path in (arguments.svg, arguments.html, arguments.csv, arguments.report):
-        if path is not None:
-            check_writable(path)
+    check_all_writable(arguments.svg, arguments.html, arguments.csv, arguments.report)
     shown = _shown(arguments)
     plan = shown.plan
     plans = [(shown.title, plan)]

@@ -77,11 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     from mlopt.arrays import read_npz
     from mlopt.benchmark.profile import profile
     from mlopt.compilation import load_model
-    from mlopt.files import check_writable, write_text
+    from mlopt.files import check_all_writable, write_text
 
-    for path in (arguments.csv, arguments.json, arguments.report):
-        if path is not None:
-            check_writable(path)
+    check_all_writable(arguments.csv, arguments.json, arguments.report)
     options = compile_options(arguments)
     inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
     with progress(f"loading {arguments.model}"):

@@ -71,12 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
     """`mlopt run`."""
     from mlopt.arrays import read_npz, write_npz
     from mlopt.compilation import load_model
-    from mlopt.files import check_writable
+    from mlopt.files import check_all_writable
     from mlopt.running import load_executable, run_once, seeded_inputs, traced_peak
 
-    for path in (arguments.outputs, arguments.report):
-        if path is not None:
-            check_writable(path)
+    check_all_writable(arguments.outputs, arguments.report)
     options = compile_options(arguments)
     inputs = read_npz(arguments.inputs, "in") if arguments.inputs else None
     want = read_npz(arguments.check, "out") if arguments.check else None
