@@ -32,6 +32,7 @@
 // PLANNED-NEXT: memref.copy %a_spilled, %a_back : memref<1x256xf32, 1 : i64> to memref<1x256xf32>
 
 // NOT-ALLOWED: error: no order of the launches, and no second run of single ones, fits into 2048 bytes: while 'matmul' runs, at least 3072 are live
+// NOT-ALLOWED: note: a spill budget may help: what one launch uses takes at most 2048 bytes
 // NO-ROOM: error: found no way to fit into 2048 bytes, and 1023 to spill to; it is proved that no order of the launches, no second run of single ones, and no spilling takes less than 2048, which are live while 'matmul' runs
 // REFUSED: error: no order of the launches, no second run of single ones, and no spilling fits into 2047 bytes: while 'matmul' runs, at least 2048 are live
 // REFUSED: note: 1024 bytes made by 'matmul', used there

@@ -566,7 +566,17 @@ class _Fitting:
         off = [name for name in FitMemoryPass.rewrites if not is_enabled(name)]
         if off:
             message += f"; switched off: {', '.join(off)}"
-        raise PassFailure(message, place=proof.place, notes=proof.notes)
+        raise PassFailure(message, place=proof.place, notes=(*proof.notes, *self._advice()))
+
+    def _advice(self) -> Iterator[Diagnostic]:
+        """That spilling may do, where it is not allowed and each launch alone fits."""
+        if self._spill_allowed:
+            return
+        steps = self._steps(self._block)
+        alone = step_bound(self._least_graph(steps)).bytes
+        if alone <= self._budget:
+            message = f"a spill budget may help: what one launch uses takes at most {alone} bytes"
+            yield Diagnostic(Severity.NOTE, message)
 
     def _ways(self) -> str:
         if self._spill_allowed:

@@ -57,7 +57,7 @@ def what_is_wrong(refusal: PassFailure, module: ModuleOp, budget: int, ctx: Comp
 
 
 def _bytes_of(notes: Iterable[str]) -> int:
-    return sum(int(note.split()[0]) for note in notes)
+    return sum(int(note.split()[0]) for note in notes if note[0].isdigit())
 
 
 def _least_peak(module: ModuleOp, ctx: CompilerContext) -> int:
