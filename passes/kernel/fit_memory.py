@@ -16,9 +16,10 @@ Then the order once more, and
    back right before the next one (`spill_tensors`).
 
 Tiles that take bytes away but do not fit cost most. They come after all that, if spilling does not do without them, and
-then the last three steps again. If that is not enough, the pass fails. The error says what is live at least, with
-the model's nodes: whatever the order of the launches and whatever single one is run again (`recomputation_bound`), or
-whatever is spilled (`step_bound`).
+then the last three steps again. If that is not enough, all is done once more in smaller workspaces: with the launches
+as they are by then, and then as they were given. If that is not enough either, the pass fails. The error says what is
+live at least, with the model's nodes: whatever the order of the launches and whatever single one is run again
+(`recomputation_bound`), or whatever is spilled (`step_bound`).
 
 Without a budget, what the model takes as imported is one: the most bytes that live at once if every operator runs on
 its own. It is a wish: tried are orders, then tiles that fit or smaller workspaces, whichever costs less time, and
@@ -163,6 +164,23 @@ class _Proof:
     notes: tuple[Diagnostic, ...]
 
 
+class _Given:
+    """`@main` as it is now, and what has been said, to come back to."""
+
+    def __init__(self, ctx: CompilerContext, main: func.FuncOp):
+        self._ctx, self._main = ctx, main
+        self._kept = main.clone()
+        self._remarks, self._statistics = len(ctx.remarks), ctx.statistics.copy()
+
+    def restore(self) -> None:
+        """Bring everything back, once."""
+        self._main.body.erase_block(self._main.body.block, safe_erase=False)
+        self._kept.body.move_blocks(self._main.body)
+        del self._ctx.remarks[self._remarks :]
+        self._ctx.statistics.clear()
+        self._ctx.statistics.update(self._statistics)
+
+
 class _Fitting:
     """The moves, made in the IR one by one."""
 
@@ -193,13 +211,25 @@ class _Fitting:
         if before <= self._budget >= _height(self._steps(self._block).graph):
             self._report(before, before, _Price())
             return False
-        cost, as_given = self._cost(), self._proof()
+        cost, as_given, given = self._cost(), self._proof(), _Given(self._ctx, self._main)
         if not self._make_fit():
             self._shrink_workspaces()
             if not self._make_fit():
-                self._refuse(as_given, self._peak())
+                reached = self._peak()
+                self._start_again(given)
+                self._shrink_workspaces()
+                if not self._make_fit():
+                    self._refuse(as_given, min(reached, self._peak()))
         self._report(before, self._peak(), cost)
         return self._changed
+
+    def _start_again(self, given: _Given) -> None:
+        """Take all moves back: in smaller workspaces, others may be better."""
+        given.restore()
+        self._block = only_block(self._main)
+        self._let_workspaces_be_scarce(False)
+        self._gains.clear()
+        self._changed = False
 
     def _make_fit(self) -> bool:
         """Make moves until everything fits, or there are no more."""

@@ -34,12 +34,14 @@ FLOOR = 0.05
 FIXED = {
     **dict.fromkeys(names("RNN GRU LSTM"), 0.25),
     **dict.fromkeys(names("HannWindow HammingWindow BlackmanWindow"), 1.0),
+    **dict.fromkeys(names("LogSoftmax ReduceLogSumExp SoftmaxCrossEntropyLoss"), 1.0),
     "HardSwish": 3.0,
 }
 """Operators that round numbers of a size that no operand decides.
 
 In recurrent layers onnxruntime approximates tanh and sigmoid, with results up to 1: it is off by 7e-8 where the right
-number, in double precision, is 0.02. Windows are sums of cosines. HardSwish is `x * (x / 6 + 1 / 2)` between -3 and 3.
+number, in double precision, is 0.02. Windows are sums of cosines. Where the logarithm of a sum of exponentials is near
+0, a number near 1 was rounded before. HardSwish is `x * (x / 6 + 1 / 2)` between -3 and 3.
 """
 
 EXPONENTIAL = names("Elu Selu Celu Softplus")
@@ -88,6 +90,13 @@ def floor(node: onnx.NodeProto, feeds: Feeds, run: RunNode) -> float:
         return max(FLOOR, largest(run(_with_magnitudes(node), _magnitudes(feeds))[0]))
     derive = _DERIVED.get((node.domain, operator))
     return FLOOR if derive is None else max(FLOOR, derive(node, feeds, run))
+
+
+def _log_of_sum(node: onnx.NodeProto, feeds: Feeds, run: RunNode) -> float:
+    """A number near 1 is rounded, then its logarithm is near 0; a sum of terms that cancel is off by more."""
+    with np.errstate(all="ignore"):
+        distance = run(node, _magnitudes(feeds))[0].astype(np.float64) - run(node, feeds)[0]
+    return max(1.0, largest(np.exp(distance)))
 
 
 def largest(array: Array) -> float:
@@ -178,6 +187,7 @@ _DERIVED: dict[tuple[str, str], Callable[[onnx.NodeProto, Feeds, RunNode], float
     ("com.microsoft", "RotaryEmbedding"): _rotary,
     ("", "Attention"): _attention,
     ("", "Det"): _determinant,
+    ("", "ReduceLogSum"): _log_of_sum,
 }
 
 

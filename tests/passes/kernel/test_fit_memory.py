@@ -19,6 +19,7 @@ import mlopt
 from mlopt.arrays import read_npz
 from mlopt.diagnostics import PassFailure
 from mlopt.dialects.kernel import LaunchOp
+from mlopt.engine import attach_engine
 from mlopt.interpreter.graph import evaluate_module
 from mlopt.interpreter.memref import Executable
 from mlopt.ir import CompilerContext, ScratchNeed, make_context, verify_module
@@ -405,6 +406,30 @@ def test_smaller_workspaces_where_they_cost_less_than_tiles() -> None:
 
     assert tiles(0.1) == 0
     assert tiles(100.0) == 2
+
+
+def test_what_fits_in_another_order_with_smaller_workspaces_is_not_cut() -> None:
+    """Tiles that are tried first, with large workspaces, lead to 576 bytes and no further; an order takes 512."""
+    text = """
+      func.func @main(%x: tensor<1x2x3x5xui8>, %w: tensor<3x2x2x3xui8>, %z: tensor<ui8>) -> tensor<1x3x2x4xi32> {
+        %0 = graph.cast %x : tensor<1x2x3x5xui8> to tensor<1x2x3x5xf32>
+        %1 = graph.cast %w : tensor<3x2x2x3xui8> to tensor<3x2x2x3xf32>
+        %2 = graph.cast %z : tensor<ui8> to tensor<f32>
+        %3 = graph.sub %1, %2 : (tensor<3x2x2x3xf32>, tensor<f32>) -> tensor<3x2x2x3xf32>
+        %4 = graph.conv %0, %3 pads = [0, 1, 0, 0]
+            : (tensor<1x2x3x5xf32>, tensor<3x2x2x3xf32>) -> tensor<1x3x2x4xf32>
+        %y = graph.cast %4 : tensor<1x3x2x4xf32> to tensor<1x3x2x4xi32>
+        func.return %y : tensor<1x3x2x4xi32>
+      }"""
+    result = run_passes(text)
+    attach_engine(result.context)
+    assert FitMemoryPass(budget=512).run(result.context, result.module)
+    verify_module(result.module)
+    assert result.count("orders-changed") == 1 and result.count("launches-tiled") == 0
+    assert [str(remark.message).split(",")[0] for remark in result.context.remarks] == [
+        "in another order 576 bytes live at once become 512",
+        "512 bytes live at once fit into 512",
+    ]
 
 
 def test_the_time_said_is_that_in_all_that_the_budget_leaves() -> None:
