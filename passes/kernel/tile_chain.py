@@ -96,7 +96,7 @@ class Tilings:
     def __init__(self, needs: WorkspaceNeeds):
         self._needs = needs
         self._keys: dict[tuple[LaunchOp, ...], tuple[tuple[SSAValue, ...], Key]] = {}
-        self._axes: dict[Key, tuple[list[int], int]] = {}
+        self._axes: dict[Key, list[int]] = {}
         self._first: dict[tuple[Key, int, int, bool], _Tiled] = {}
         self._all: dict[tuple[Key, int, int, bool], tuple[int, float]] = {}
 
@@ -118,7 +118,7 @@ class Tilings:
             if joining.excess(0) >= now or (only_fitting and not joining.fits(0)):
                 continue
             time, key = sum(map(self._needs.nanoseconds, members)), self._key(members)
-            for axis in self._axes[key][0]:
+            for axis in self._axes[key]:
                 way = _Way(members, key, axis, joining, time)
                 tiles, tiled = self._fewest(way)
                 if joining.excess(tiled.least) < now and (joining.fits(tiled.least) or not only_fitting):
@@ -149,8 +149,7 @@ class Tilings:
             key = structural_key(whole)
             if key not in self._axes:
                 rank = len(shape_of(whole.res[0])) if len(whole.res) == 1 else 0
-                axes = [axis for axis in range(rank) if _most_tiles(cut_along(whole, axis)) > 1]
-                self._axes[key] = axes, BlockSteps(whole.body, self._needs.alignment).peak()
+                self._axes[key] = [axis for axis in range(rank) if _most_tiles(cut_along(whole, axis)) > 1]
             whole.erase()
             known = self._keys[members] = operands, key
         return known[1]
