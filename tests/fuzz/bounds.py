@@ -130,6 +130,13 @@ def _layer_norm(node: onnx.NodeProto, feeds: Feeds, run: RunNode) -> float:
     return largest(factors) * largest(parameters[0]) + sum(map(largest, parameters[1:]))
 
 
+def _mean_variance(node: onnx.NodeProto, feeds: Feeds, run: RunNode) -> float:
+    """The mean is off by its rounding, which is relative to the numbers that it is of."""
+    x = feeds[node.input[0]].astype(np.float64)
+    axes = tuple(_attributes(node).get("axes", (0, 2, 3)))
+    return largest(np.abs(x).max(axes, initial=0.0) / (x.std(axes) + 1e-9))
+
+
 def _batch_norm(node: onnx.NodeProto, feeds: Feeds, run: RunNode) -> float:
     """`x * a + (bias - mean * a)` with `a = scale / sqrt(variance + epsilon)`, channel by channel."""
     x, scale, bias, mean, variance = (feeds[name].astype(np.float64) for name in node.input)
@@ -183,6 +190,7 @@ _DERIVED: dict[tuple[str, str], Callable[[onnx.NodeProto, Feeds, RunNode], float
     **{("", name): _sampled for name in SAMPLED},
     ("", "LayerNormalization"): _layer_norm,
     ("", "BatchNormalization"): _batch_norm,
+    ("", "MeanVarianceNormalization"): _mean_variance,
     ("", "RotaryEmbedding"): _rotary,
     ("com.microsoft", "RotaryEmbedding"): _rotary,
     ("", "Attention"): _attention,

@@ -64,11 +64,12 @@ _REFERENCE_IS_WRONG = names(
 )
 """Operators of the onnx package's evaluator that are wrong in places, or do not take what the standard allows."""
 
-IN_DOUBLE = names("DFT GroupNormalization LRN Shrink")
+IN_DOUBLE = names("DFT GroupNormalization LRN MeanVarianceNormalization Shrink")
 """Operators in which onnxruntime rounds more than it must: DFT is off by 30 units in the last place at 12 points, LRN
-adds to and subtracts from one sum for all channels, Shrink computes in single precision for all types, and
-GroupNormalization, as the standard defines it, takes a mean of squares without the square of the mean for the variance.
-The right value is computed in double precision, and onnxruntime's distance from it is allowed: exported models run in
+adds to and subtracts from one sum for all channels, Shrink computes in single precision for all types,
+GroupNormalization, as the standard defines it, takes a mean of squares without the square of the mean for the variance,
+and so does MeanVarianceNormalization, whose addend onnxruntime leaves out, too: numbers that are all 0 give 0 / 0. The
+right value is computed in double precision, and onnxruntime's distance from it is allowed: exported models run in
 onnxruntime."""
 
 FLOAT_ATTRIBUTE = 1e-8
@@ -190,6 +191,23 @@ def _lrn(node: onnx.NodeProto, x: Array) -> Array:
     return x / (bias + alpha / size * np.concatenate(sums, 1)) ** beta
 
 
+def _mean_variance(node: onnx.NodeProto, x: Array) -> Array:
+    """MeanVarianceNormalization with the mean of squares of what is left without the mean.
+
+    `NoValue` if little is left: whether equal numbers give 0 is for the rounding of their mean to say.
+    """
+    axes = {attribute.name: tuple(attribute.ints) for attribute in node.attribute}.get("axes", (0, 2, 3))
+    centered = x - x.mean(axes, keepdims=True)
+    deviation = np.sqrt(np.square(centered).mean(axes, keepdims=True))
+    if (deviation < 1e-3 * np.abs(x).max(axes, keepdims=True)).any():
+        raise NoValue("rounding decides what is left without the mean")
+    return centered / (deviation + 1e-9)
+
+
+_DEFINED = {"LRN": _lrn, "MeanVarianceNormalization": _mean_variance}
+"""Operators that are computed as the standard defines them, for want of an evaluator that does."""
+
+
 def _in_double(model: onnx.ModelProto, feeds: Mapping[str, Array], found: Array) -> tuple[Array, float]:
     """The result of a node in double precision, rounded, and how far `found` is from it.
 
@@ -208,8 +226,8 @@ def _in_double(model: onnx.ModelProto, feeds: Mapping[str, Array], found: Array)
             value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
     wide = {name: array.astype(np.float64) if is_floating(array) else array for name, array in feeds.items()}
     with np.errstate(all="ignore"):
-        if node.op_type == "LRN":
-            right = _lrn(node, *wide.values())
+        if node.op_type in _DEFINED:
+            right = _DEFINED[node.op_type](node, *wide.values())
         else:
             right = np.asarray(ReferenceEvaluator(wide_model).run(None, wide)[0])
         finite = np.isfinite(right) & np.isfinite(found)

@@ -84,6 +84,18 @@ def test_variances_that_are_differences_of_squares(stash: int) -> None:
     assert (error > 5e-5) == (stash == 1)
 
 
+def test_mean_and_variance_of_numbers_that_are_equal() -> None:
+    """Zeros give 0, where onnxruntime has 0 / 0; of other equal numbers, rounding decides whether something is left."""
+    x = np.array([[0, 0, 0], [2, 1, 0]], np.float32).reshape(1, 2, 3, 1)
+    found, error = evaluated("MeanVarianceNormalization", [value("x", x)])
+    want = np.array([0, 0, 0, 1.5**0.5, 0, -(1.5**0.5)])
+    np.testing.assert_allclose(found.ravel(), want, rtol=F32_EPS)
+    over_deviation = 2 / (2 / 3) ** 0.5
+    assert 2 * F32_EPS * over_deviation < error < 20 * F32_EPS
+    with pytest.raises(NoValue):
+        evaluated("MeanVarianceNormalization", [value("x", x + np.float32(0.3))])
+
+
 def test_functions_that_are_defined_by_an_exponential() -> None:
     """exp(x) - 1 has the roundings of a number of size 1, however small it is."""
     x = np.array([-1e-4], np.float32)

@@ -188,7 +188,7 @@ def lrn(b: Builder, name: str) -> object:
 
 @operator("MeanVarianceNormalization")
 def mean_variance(b: Builder, name: str) -> object:
-    x = b.tensor((F32,), 4, least=2, special=False)  # onnxruntime divides 0 by 0 in rows of one number
+    x = b.tensor((F32,), 4, least=2, special=False)  # of one number nothing is left
     return b.node(name, x, axes=b.choice((None, [0, 2, 3], [1, 2], [2, 3])))
 
 
