@@ -48,6 +48,15 @@ def test_the_rule(got: np.ndarray, want: np.ndarray, passes: bool) -> None:
     assert compare("y", got, want).passed is passes
 
 
+def test_numbers_that_numpy_warns_of() -> None:
+    """A signalling NaN is one like others; a difference that overflows fails."""
+    signalling = np.array([0x7FA00000], np.uint32).view(np.float32)
+    assert compare("y", signalling, floats(np.nan)).passed
+    assert not compare("y", signalling, floats(1)).passed
+    largest = np.array([np.finfo(np.float64).max])
+    assert not compare("y", largest, -largest).passed
+
+
 def test_the_errors_are_those_of_the_worst_element() -> None:
     comparison = compare("y", floats(1, -4.5), floats(1, -4))
     assert comparison.max_abs_error == pytest.approx(0.5)

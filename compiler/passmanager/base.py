@@ -67,6 +67,10 @@ class Pass(ModulePass):
 
 
 def run_pass(pass_: Pass, ctx: CompilerContext, op: Operation) -> tuple[bool, RewriteScope]:
-    """Run a pass as its context says, which may switch patterns off: whether anything changed, and what it rewrote."""
-    with rewriting(pass_.name, ctx.disabled_patterns, ctx) as scope:
+    """Run a pass as its context says, which may switch patterns off: whether anything changed, and what it rewrote.
+
+    Passes compute on constants, which may be any numbers: what overflows or is no number is theirs to look at, and
+    numpy does not warn of it.
+    """
+    with rewriting(pass_.name, ctx.disabled_patterns, ctx) as scope, np.errstate(all="ignore"):
         return pass_.run(ctx, op), scope

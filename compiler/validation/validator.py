@@ -14,6 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -116,6 +117,7 @@ class Validator(Instrumentation):
     def after_failure(self, pass_: Pass, op: Operation) -> None:
         self._snapshot = None
 
+    @np.errstate(all="ignore")  # outputs may be any numbers
     def review(self, pass_: Pass, op: Operation, changed: bool) -> bool:
         module, before = _module_around(op), self._snapshot
         assert before is not None and self._mark is not None

@@ -295,8 +295,7 @@ def channels_last_dimensions(values: Array, rank: int, axis: int | None) -> Arra
 def rounded_product(array: Array, factors: Array) -> Array:
     """`array * factors` in f64, rounded once to the type of `array`."""
     result = np.empty(array.shape, array.dtype)
-    with np.errstate(all="ignore"):
-        np.multiply(array, factors, out=result, dtype=np.float64, casting="unsafe")
+    np.multiply(array, factors, out=result, dtype=np.float64, casting="unsafe")
     return result
 
 

@@ -146,8 +146,7 @@ class DivideByPowerOfTwo(Rule):
         array = self.constant(op.rhs) if has_floats(op) else None
         if array is None or not are_powers_of_two(array):
             return None
-        with np.errstate(all="ignore"):
-            inverse = (1 / array).astype(array.dtype)
+        inverse = (1 / array).astype(array.dtype)
         if not is_normal(inverse):
             return None
         return lambda: [constant := self.new_constant(inverse, op.rhs), graph.MulOp(op.lhs, constant)]
@@ -202,8 +201,7 @@ class MergeScales(Rule):
             return None
         if not (bool(np.all(np.abs(first) >= 1)) and bool(np.all(np.abs(second) >= 1))):
             return None
-        with np.errstate(over="ignore"):
-            product = first * second
+        product = first * second
         return product if fits(product, first, second) and bool(np.all(np.isfinite(product))) else None
 
 

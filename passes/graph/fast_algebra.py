@@ -87,9 +87,8 @@ def _inner(op: Operation, inner: object) -> list[tuple[SSAValue, SSAValue, Funct
 
 def _computed(function: Function, first: Array, second: Array) -> Array | None:
     """A constant made of two, computed in f64; None if it overflows, loses digits or has more elements."""
-    with np.errstate(all="ignore"):
-        wide = function(first.astype(np.float64), second.astype(np.float64))
-        merged = np.asarray(wide).astype(first.dtype)
+    wide = function(first.astype(np.float64), second.astype(np.float64))
+    merged = np.asarray(wide).astype(first.dtype)
     nonzero = merged[wide != 0]
     is_sound = bool(np.all(np.isfinite(merged))) and (nonzero.size == 0 or is_normal(nonzero))
     return merged if is_sound and fits(merged, first, second) else None

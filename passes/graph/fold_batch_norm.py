@@ -111,8 +111,7 @@ def affine_of(op: Operation, axis: int | None, ctx: CompilerContext) -> Affine |
             case graph.MulOp():
                 factors, shifts = constants, zero
             case graph.DivOp():
-                with np.errstate(divide="ignore"):
-                    factors, shifts = 1 / constants, zero
+                factors, shifts = 1 / constants, zero
             case graph.AddOp():
                 factors, shifts = one, constants
             case graph.SubOp():
@@ -129,9 +128,8 @@ def _affine_of_norm(op: graph.BatchNormOp, ctx: CompilerContext) -> tuple[Array,
     if len(known) < len(arrays):
         return None
     scale, bias, mean, variance = known
-    with np.errstate(all="ignore"):
-        a = scale / np.sqrt(variance + op.epsilon.value.data)
-        b = bias - mean * a
+    a = scale / np.sqrt(variance + op.epsilon.value.data)
+    b = bias - mean * a
     return (a, b) if _finite(a, b) else None
 
 
@@ -219,8 +217,7 @@ class FoldingPattern(RewritePattern):
             bias = np.broadcast_to(bias, (shape_of(result)[1],))
         else:
             bias = channels_last_dimensions(bias, rank_of(result), into.result_axis)
-        with np.errstate(over="ignore"):
-            return bias.astype(to_numpy_dtype(tensor_type(result.type).element_type))
+        return bias.astype(to_numpy_dtype(tensor_type(result.type).element_type))
 
 
 class Sum(NamedTuple):
@@ -366,11 +363,10 @@ class IntoMulAdd(RewritePattern):
         if affine is None:
             return
         dtype = to_numpy_dtype(tensor_type(op.input.type).element_type)
-        with np.errstate(over="ignore"):
-            factors, shifts = (
-                channels_last_dimensions(array, rank_of(op.input), 1).astype(dtype)
-                for array in (affine.factors, affine.shifts)
-            )
+        factors, shifts = (
+            channels_last_dimensions(array, rank_of(op.input), 1).astype(dtype)
+            for array in (affine.factors, affine.shifts)
+        )
         if not _finite(factors, shifts):
             return
         obstacle = FoldIntoProducer(self.ctx, self.pass_name).match(op)

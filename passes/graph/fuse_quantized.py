@@ -272,8 +272,7 @@ def _are_near(op: _Arithmetic, sources: Sequence[Quantized], to: Quantized) -> b
         shifts, factors = [], [factors[0] * sources[1].scale]
     else:
         shifts = [abs(source.zero) * factor for source, factor in zip(sources, factors, strict=True)]
-    with np.errstate(over="ignore"):
-        return is_normal(np.array(factors).astype(np.float32)) and max(shifts, default=0) <= _LARGEST_SHIFT
+    return is_normal(np.array(factors).astype(np.float32)) and max(shifts, default=0) <= _LARGEST_SHIFT
 
 
 def _counts_padding(op: graph.AveragePoolOp) -> bool:

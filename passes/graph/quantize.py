@@ -320,11 +320,10 @@ class _Quantizer:
                 array = operands[next(i for i, operand in enumerate(op.operands) if operand is constant)]
                 self.weights[op] = _Weight.of(array, _summed_axes(op, array.ndim))
             assert self.ctx.evaluator is not None
-            with np.errstate(over="ignore", invalid="ignore"):
-                changed = [self._as_quantized(op, v, a) for v, a in zip(op.operands, operands, strict=True)]
-                (found,) = self.ctx.evaluator(op, changed)
-                exact = results[0].astype(np.float64)
-                error = float(np.sum((found - exact) ** 2))
+            changed = [self._as_quantized(op, v, a) for v, a in zip(op.operands, operands, strict=True)]
+            (found,) = self.ctx.evaluator(op, changed)
+            exact = results[0].astype(np.float64)
+            error = float(np.sum((found - exact) ** 2))
             signal[op] += float(np.sum(exact**2))
             noise[op] += math.inf if math.isnan(error) else error
 

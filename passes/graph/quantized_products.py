@@ -196,8 +196,7 @@ class QuantizedProduct(Fusion):
         """What the sums are multiplied by, in f32."""
         to = quantized_as(last, self.ctx) if isinstance(last, graph.QuantizeOp) else None
         scale = factors.scale if to is None else factors.scale / to.scale
-        with np.errstate(over="ignore"):
-            return scale.astype(np.float32)
+        return scale.astype(np.float32)
 
     # What it becomes
 
@@ -245,10 +244,9 @@ class QuantizedProduct(Fusion):
 def _is_finite(factors: _Factors) -> bool:
     """Whether f32 has the dequantized numbers and the sums of their products, which the integers know no bounds of."""
     limit = float(np.finfo(np.float32).max)
-    with np.errstate(over="ignore", invalid="ignore"):
-        weights = 0.0 if isinstance(factors.w, Quantized) else np.abs(factors.w.integers * factors.w.scale)
-        sums = 2 * factors.bound * np.abs(factors.scale)  # a zero point may double the integers
-        return bool(np.all(weights <= limit) and np.all(sums <= limit))
+    weights = 0.0 if isinstance(factors.w, Quantized) else np.abs(factors.w.integers * factors.w.scale)
+    sums = 2 * factors.bound * np.abs(factors.scale)  # a zero point may double the integers
+    return bool(np.all(weights <= limit) and np.all(sums <= limit))
 
 
 def _in_units(bias: Array, scale: Array) -> Array:

@@ -133,8 +133,7 @@ class NarrowNorm(Fusion):
         array = constant_value(value, self.ctx)
         if array is None:
             return None
-        with np.errstate(over="ignore"):
-            rounded = array.astype(to_numpy_dtype(narrow))
+        rounded = array.astype(to_numpy_dtype(narrow))
         return rounded if np.array_equal(rounded.astype(array.dtype), array, equal_nan=True) else None
 
 

@@ -31,8 +31,7 @@ def absorbed(op: Operation, quantize: graph.QuantizeOp, ctx: CompilerContext) ->
     if lower is None or upper is None or not lower <= upper:
         return False
     scale = np.float32(to.scale)
-    with np.errstate(over="ignore"):
-        first, last = (float(np.rint(np.float32(bound) / scale)) + to.zero for bound in (lower, upper))
+    first, last = (float(np.rint(np.float32(bound) / scale)) + to.zero for bound in (lower, upper))
     return first <= low and last >= high
 
 

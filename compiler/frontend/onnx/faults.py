@@ -44,6 +44,7 @@ class _FaultFinder(GraphImport):
     missing: set[str]
     """Values of which nothing is known."""
 
+    @np.errstate(all="ignore")
     def find(self) -> list[MloptError]:
         """The errors, each once."""
         self.faults, self.missing = [], set()

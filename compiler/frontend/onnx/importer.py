@@ -77,6 +77,7 @@ _T = TypeVar("_T")
 _Import = TypeVar("_Import", bound="GraphImport")
 
 
+@np.errstate(all="ignore")  # constants may be any numbers
 def import_onnx(
     source: str | Path | ModelProto,
     ctx: CompilerContext,
