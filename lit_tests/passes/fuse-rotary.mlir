@@ -75,4 +75,20 @@ func.func @output(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xf32>) {
   func.return %y, %4 : tensor<3x4xf32>, tensor<3x4xf32>
 }
 
+// -----
+
+// Integers are not turned.
+// CHECK-LABEL: @integers
+// CHECK-NOT:     graph.rotary_embedding
+func.func @integers(%x: tensor<3x4xi32>) -> tensor<3x4xi32> {
+  %table = graph.constant dense<[1, 2, 1, 2]> : tensor<4xi32>
+  %0 = graph.mul %x, %table : (tensor<3x4xi32>, tensor<4xi32>) -> tensor<3x4xi32>
+  %1, %2 = graph.split %x axis = 1 : (tensor<3x4xi32>) -> (tensor<3x2xi32>, tensor<3x2xi32>)
+  %3 = graph.neg %2 : tensor<3x2xi32>
+  %4 = graph.concat %3, %1 axis = 1 : (tensor<3x2xi32>, tensor<3x2xi32>) -> tensor<3x4xi32>
+  %5 = graph.mul %4, %table : (tensor<3x4xi32>, tensor<4xi32>) -> tensor<3x4xi32>
+  %y = graph.add %0, %5 : (tensor<3x4xi32>, tensor<3x4xi32>) -> tensor<3x4xi32>
+  func.return %y : tensor<3x4xi32>
+}
+
 // CHECK: (S) 1 rotary-embeddings-fused

@@ -108,5 +108,21 @@ func.func @gate(%x: tensor<3xf32>, %z: tensor<3xf32>) -> tensor<3xf32> {
   func.return %y : tensor<3xf32>
 }
 
+// -----
+
+// A quotient of integers is truncated.
+// CHECK-LABEL: @integers
+// CHECK-NOT:     graph.hard_swish
+func.func @integers(%x: tensor<3xi32>) -> tensor<3xi32> {
+  %zero = graph.constant dense<0> : tensor<i32>
+  %three = graph.constant dense<3> : tensor<i32>
+  %six = graph.constant dense<6> : tensor<i32>
+  %0 = graph.add %x, %three : (tensor<3xi32>, tensor<i32>) -> tensor<3xi32>
+  %1 = graph.clip %0 min(%zero : tensor<i32>) max(%six : tensor<i32>) : tensor<3xi32>
+  %2 = graph.mul %x, %1 : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
+  %y = graph.div %2, %six : (tensor<3xi32>, tensor<i32>) -> tensor<3xi32>
+  func.return %y : tensor<3xi32>
+}
+
 // CHECK: (S) 1 swishes-fused
 // CHECK: (S) 1 hard-swishes-fused

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph import ActivationAttr
-from mlopt.dialects.graph.base import is_float, tensor_type
+from mlopt.dialects.graph.base import Elements, is_float, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.passes.graph.constants import is_constant
 from mlopt.passes.graph.fusion import (
@@ -79,6 +79,8 @@ def fuse_epilogues(ctx: CompilerContext, root: Operation, pass_name: str, produc
 @dataclass
 class EpilogueFusion(Fusion):
     """Base of the fusions. `order` numbers the operations as they stand in the module."""
+
+    elements: ClassVar[Elements | None] = None
 
     products: Products
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])

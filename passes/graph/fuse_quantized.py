@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import is_unsigned, shape_of
+from mlopt.dialects.graph.base import Elements, is_unsigned, shape_of
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.effects import is_dead
@@ -115,6 +115,7 @@ class AbsorbedBounds(Fusion):
 
     statistic: ClassVar[str] = "bounds-absorbed"
     roots: ClassVar[tuple[type[Operation], ...] | None] = (graph.QuantizeOp,)
+    elements: ClassVar[Elements | None] = None
 
     def match(self, op: Operation) -> Group | Miss | None:
         assert isinstance(op, graph.QuantizeOp)
@@ -136,6 +137,7 @@ class MovedIntegers(Fusion):
 
     statistic: ClassVar[str] = "movements-of-integers"
     roots: ClassVar[tuple[type[Operation], ...] | None] = (graph.QuantizeOp,)
+    elements: ClassVar[Elements | None] = None
 
     def match(self, op: Operation) -> Group | Miss | None:
         assert isinstance(op, graph.QuantizeOp)
@@ -193,6 +195,7 @@ class QuantizedArithmetic(Fusion):
 
     statistic: ClassVar[str] = "integer-arithmetic"
     roots: ClassVar[tuple[type[Operation], ...] | None] = (graph.QuantizeOp,)
+    elements: ClassVar[Elements | None] = None
 
     def match(self, op: Operation) -> Group | Miss | None:
         assert isinstance(op, graph.QuantizeOp)

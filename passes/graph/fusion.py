@@ -18,6 +18,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
+from mlopt.dialects.graph.base import FLOAT, Elements, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import fuse_locations, nodes_text
 from mlopt.ir.rewriting import pattern_name, rewrite_greedily
@@ -47,7 +48,8 @@ class Miss(NamedTuple):
 class Fusion(RewritePattern):
     """One kind of group. `statistic` counts what was fused, as in `gelus-fused`.
 
-    `roots` are the kinds of operations that a group may end at; others are not looked at. None: any.
+    `roots` are the kinds of operations that a group may end at, `elements` those that their results have; others are
+    not looked at. None: any. Formulas hold for floats; integers wrap and truncate.
     """
 
     ctx: CompilerContext
@@ -55,13 +57,16 @@ class Fusion(RewritePattern):
 
     statistic: ClassVar[str]
     roots: ClassVar[tuple[type[Operation], ...] | None] = None
+    elements: ClassVar[Elements | None] = FLOAT
 
     @abstractmethod
     def match(self, op: Operation) -> Group | Miss | None:
         """The group whose last operation is `op`; why there is nearly one; None if there is nothing like it."""
 
     def checked(self, op: Operation) -> Group | Miss | None:
-        """`match`, and a miss if anything of the group is used outside it, or is in another block than the rest."""
+        """`match` of the right elements, and a miss if the group is used outside it, or is not in one block."""
+        if self.elements is not None and not _are(self.elements, op):
+            return None
         group = self.match(op)
         if isinstance(group, Group):
             if (use := use_outside(group.ops)) is not None:
@@ -108,6 +113,10 @@ def fuse(ctx: CompilerContext, root: Operation, fusions: Sequence[Fusion]) -> bo
                 what = f"not fused: {miss.reason}"
                 ctx.remark(fusion.pass_name, "missed", what, op, pattern=pattern_name(fusion))
     return changed
+
+
+def _are(elements: Elements, op: Operation) -> bool:
+    return all(elements.accepts(tensor_type(result.type).element_type) for result in op.results)
 
 
 def use_outside(ops: Sequence[Operation]) -> str | None:

@@ -18,7 +18,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from mlopt.dialects import graph
-from mlopt.dialects.graph.base import rank_of, shape_of
+from mlopt.dialects.graph.base import Elements, rank_of, shape_of
 from mlopt.passes.graph.algebra import is_normal
 from mlopt.passes.graph.constants import constant_value, make_constant, name_of
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, either_way
@@ -62,6 +62,7 @@ class QuantizedProduct(Fusion):
         graph.ConvOp,
         graph.MatMulOp,
     )
+    elements: ClassVar[Elements | None] = None
 
     def match(self, op: Operation) -> Group | Miss | None:
         product = self._product_before(op)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Attribute, SSAValue
 
 from mlopt.diagnostics import UnsupportedError
@@ -130,9 +130,27 @@ def mod(node: Node) -> SSAValue:
 
 @importer("Pow", since=7)
 def pow(node: Node) -> SSAValue:
-    """The exponent may have another type than the base (since version 12)."""
-    exponent = _cast(node, node.operand(1), node.type_of(0).element_type)
-    return node.add(graph.PowOp(node.operand(0), exponent)).result
+    """The exponent may have another type than the base (since version 12).
+
+    What is no number of the base's type is raised to in f64, and the result truncated or rounded.
+    """
+    base, exponent = node.operand(0), node.operand(1)
+    own = node.type_of(0).element_type
+    if _is_held(node, exponent, own):
+        return node.add(graph.PowOp(base, _cast(node, exponent, own))).result
+    power = node.add(graph.PowOp(_cast(node, base, f64), _cast(node, exponent, f64))).result
+    return _cast(node, power, own)
+
+
+def _is_held(node: Node, value: SSAValue, element: Attribute) -> bool:
+    """Whether a type holds all floats that a value has or may have; integers count as held by every type."""
+    own = tensor_type(value.type).element_type
+    if not is_float(own) or own == element:
+        return True
+    if (array := node.constant_value(value)) is None:
+        return is_float(element) and np.can_cast(to_numpy_dtype(own), to_numpy_dtype(element))
+    with np.errstate(all="ignore"):
+        return np.array_equal(array.astype(to_numpy_dtype(element)).astype(array.dtype), array)
 
 
 @importer("IsInf", since=10)

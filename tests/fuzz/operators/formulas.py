@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tests.fuzz.builder import F32, F64, Builder
+from tests.fuzz.builder import F32, F64, I32, Builder
 from tests.fuzz.operators.table import operator
 from tests.fuzz.program import Value
 
@@ -132,7 +132,10 @@ def swish(b: Builder, name: str) -> object:
 @operator("hard-swish")
 def hard_swish(b: Builder, name: str) -> object:
     """Of something that is not exact, so that the roundings of the formula do not count."""
-    f = Formula(b, *b.node("Asinh", b.tensor((F32,), (0, 3), special=False)))
+    if b.rarely():  # of integers, which no formula is of
+        f = Formula(b, b.tensor((I32,), (0, 3)))
+    else:
+        f = Formula(b, *b.node("Asinh", b.tensor((F32,), (0, 3), special=False)))
     shifted = f.swapped("Add", f.x, f.number(3.0, 3.0, 3.0, 2.5))
     lower, upper = (
         b.new([np.array(number, f.x.dtype)] * b.program.runs, constant=True)
@@ -150,7 +153,7 @@ def hard_swish(b: Builder, name: str) -> object:
 def rotary(b: Builder, name: str) -> object:
     rank, half = b.integer(1, 4), b.integer(1, 4)
     shape = (*b.shape(rank - 1, least=1), 2 * half)
-    f = Formula(b, b.tensor(FLOATS, shape=shape, special=False))
+    f = Formula(b, b.tensor((*FLOATS, I32), shape=shape, special=False))
     interleaved = b.flag()
 
     def part(start: int, stop: int, step: int) -> Value:

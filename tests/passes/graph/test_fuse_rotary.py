@@ -222,6 +222,20 @@ def test_another_axis() -> None:
     assert "rotary_embedding" not in outcome.ops
 
 
+@pytest.mark.parametrize("form", ["sum", "pairs"])
+def test_integers_are_not_turned(form: str) -> None:
+    chain = Chain(x=np.arange(16, dtype=np.int32).reshape(2, 8))
+    table = np.array([3, -1, 2, 5], np.int32)
+    if form == "sum":
+        turned = chain("Mul", rotated(chain, "x", (2, 8), interleaved=False), doubled(table))
+        y = chain("Add", chain("Mul", "x", doubled(table)), turned)
+    else:
+        y = chain("Concat", *turned_pairs(chain, *halves(chain, "x", 8), table, table), axis=-1)
+    outcome = chain.check(y, passes="fuse-rotary", rtol=0)
+    assert outcome.ops["rotary_embedding"] == 0
+    assert not outcome.missed
+
+
 @pytest.mark.parametrize("inner", range(6))
 def test_inner_values_that_are_outputs_stay(inner: int) -> None:
     chain = Chain(x=values(2, 5, 8))

@@ -119,6 +119,18 @@ def test_other_numbers_are_no_hard_swish(shift: float, upper: float, divisor: fl
     assert "come to" in outcome.missed[0]
 
 
+@pytest.mark.parametrize("upper", [6, 5])
+@pytest.mark.parametrize("gate_first", [False, True])
+def test_integers_are_divided_otherwise(gate_first: bool, upper: int) -> None:
+    """What is left of 7 * 6 / 6 and 7 * (6 / 6) is the same, of 1 * 4 / 6 it is not: nothing is fused or looked at."""
+    chain = Chain(x=np.arange(-9, 9, dtype=np.int32))
+    gate = chain("Min", chain("Max", chain("Add", "x", 3), 0), upper)
+    y = chain("Mul", "x", chain("Div", gate, 6)) if gate_first else chain("Div", chain("Mul", "x", gate), 6)
+    outcome = chain.check(y, passes="fuse-swish", rtol=0)
+    assert outcome.ops["hard_swish"] == 0
+    assert not outcome.missed
+
+
 def test_another_lower_bound_is_no_hard_swish() -> None:
     chain = Chain(x=values())
     gate = chain("Clip", chain("Add", "x", 3.0), -1.0, 6.0)
