@@ -304,15 +304,17 @@ def level_of(module: ModuleOp) -> Level:
 def _require_budget(compilation: Compilation) -> None:
     """Raise `InputError` if a plan from a file takes more than the budgets: it is run as it is."""
     budget = compilation.options.pipeline.memory_budget
-    if budget is None:
+    if not isinstance(budget, int):  # None: bytes given as text are a number there
         return
     allowed = compilation.options.pipeline.spill_budget
     memory = memory_summary(compilation.module)
     wrong = None
     if memory.arena_bytes > budget:
         wrong = f"its arena takes {memory.arena_bytes} bytes, the budget is {budget}"
-    elif allowed != "any" and memory.spill.arena_bytes > (allowed or 0):
-        wrong = f"it spills to {memory.spill.arena_bytes} bytes, the spill budget is {allowed or 0}"
+    elif allowed != "any":
+        allowed = allowed if isinstance(allowed, int) else 0
+        if memory.spill.arena_bytes > allowed:
+            wrong = f"it spills to {memory.spill.arena_bytes} bytes, the spill budget is {allowed}"
     if wrong is not None:
         raise InputError(f"the memory of this file is planned: {wrong}", place=Place(compilation.source))
 

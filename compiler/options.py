@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +24,14 @@ from mlopt.passes.pipelines import (
     named_pipeline,
 )
 from mlopt.passmanager import Pipeline, parse_pipeline
+from mlopt.passmanager.option_values import (
+    BYTES_EXPECTED,
+    as_path,
+    parse_bytes,
+    require_bool,
+    tolerance,
+    wrong_value,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,8 @@ class CompileOptions:
       largest number of an output (see `mlopt.validation`).
     - `bisect`: `validate`, and find the rewrite that is to blame.
     - `reproducers`: the folder for what shows that a pass changes the answer.
+
+    `InputError` for a value that an option can't have.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -53,6 +64,26 @@ class CompileOptions:
     bisect: bool = False
     reproducers: Path = Path("mlopt-reproducers")
 
+    def __post_init__(self) -> None:
+        given: Any = self  # as the types are not checked when a program runs
+        if not isinstance(given.dims, Mapping):
+            wrong_value("dims", "a table of names and sizes", given.dims)
+        if not isinstance(given.pipeline, PipelineOptions):
+            wrong_value("pipeline", "PipelineOptions (a pipeline as text is 'pipeline_text')", given.pipeline)
+        if not isinstance(given.pipeline_text, str | None):
+            wrong_value("pipeline_text", "text", given.pipeline_text)
+        if isinstance(given.donate, str) or not isinstance(given.donate, Sequence):
+            wrong_value("donate", "a list of donations", given.donate)
+        for each in cast("Sequence[object]", given.donate):
+            if not isinstance(each, Donation | str):
+                wrong_value("donate", 'donations or texts such as "past=present@64"', each)
+        for name in ("poison", "bisect"):
+            require_bool(name, getattr(self, name))
+        if given.weights is not None:
+            object.__setattr__(self, "weights", as_path("weights", given.weights))
+        object.__setattr__(self, "reproducers", as_path("reproducers", given.reproducers))
+        object.__setattr__(self, "validate", tolerance("validate", given.validate))
+
 
 def for_export(options: CompileOptions) -> CompileOptions:
     """`options` without what a level does for this engine alone; a pipeline given as text runs as it is."""
@@ -60,30 +91,6 @@ def for_export(options: CompileOptions) -> CompileOptions:
         return options
     disabled = (*options.pipeline.disabled, *(step.pass_name for step in FINAL))
     return replace(options, pipeline=replace(options.pipeline, disabled=disabled))
-
-
-_UNITS = {
-    "": 1,
-    "B": 1,
-    "kB": 1000,
-    "KB": 1000,
-    "MB": 1000**2,
-    "GB": 1000**3,
-    "KiB": 1024,
-    "MiB": 1024**2,
-    "GiB": 1024**3,
-}
-
-BYTES_EXPECTED = "a number of bytes, such as 65536, 64KiB or 1.5MB"
-
-
-def parse_bytes(text: str) -> int | None:
-    """The bytes that a text such as `65536`, `64KiB` or `1.5 MB` stands for, rounded down; None if it is no size."""
-    match = re.fullmatch(r"([0-9]{1,18})(?:\.([0-9]{1,9}))? ?([a-zA-Z]*)", text.strip())
-    if match is None or match[3] not in _UNITS or (match[2] is not None and _UNITS[match[3]] == 1):
-        return None
-    whole, fraction = int(match[1]), match[2] or ""
-    return (int(f"{whole}{fraction}") * _UNITS[match[3]]) // 10 ** len(fraction)
 
 
 _WRAPPED = re.compile(r"\s*(builtin\.module|any)\s*\(")
@@ -307,9 +314,9 @@ def _expect_dims(value: Any, place: Place) -> dict[str, int]:
 def _expect_tolerance(value: Any, place: Place) -> bool | float:
     if isinstance(value, bool):
         return value
-    if not isinstance(value, int | float) or not value >= 0:
+    if not isinstance(value, int | float) or not 0 <= value < inf:
         raise InputError(
-            f"'validate' must be true, false or a number of at least 0, found {json.dumps(value)}",
+            f"'validate' must be true, false or a finite number of at least 0, found {json.dumps(value)}",
             place=place,
         )
     return float(value)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
-from typing import Any, cast
+from typing import Any
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.traits import ConstantLike
 
 from mlopt.compilation import Compilation, is_planned, main_function
 from mlopt.diagnostics import REMARK_KINDS, remark_record, select_remarks
-from mlopt.dialects.kernel import LaunchOp, ReshapeOp
 from mlopt.interface import argument_attributes
 from mlopt.interpreter.memref import Executable
-from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.imported import imported_figures
 from mlopt.passes.memref.summary import DonatedMemory, donated_memory, memory_summary
+from mlopt.traffic import traffic_of_module, value_bytes
 
 SCHEMA = 1
-SHAPE_ARITHMETIC_ELEMENTS = 64
-"""Integer tensors of at most so many elements are shape arithmetic, which the figures leave out."""
-
 FUSING_PASSES = ("fuse-", "fold-batch-norm")
 """Beginnings of the names of the passes that make one operation of several."""
 
@@ -157,40 +152,9 @@ def argument_bytes(module: ModuleOp, *names: str) -> int:
     )
 
 
-def value_bytes(value: SSAValue) -> int:
-    """Bytes of a tensor or buffer; 0 for anything else."""
-    if not isinstance(value.type, TensorType | MemRefType):
-        return 0
-    type = cast(TensorType[Attribute] | MemRefType[Attribute], value.type)
-    return prod(type.get_shape()) * to_numpy_dtype(type.element_type).itemsize
-
-
 def _traffic(compilation: Compilation) -> dict[str, int | None]:
     kernel = compilation.levels.get("kernel")
-    launches = (op for op in kernel.walk() if isinstance(op, LaunchOp)) if kernel else ()
     return {
         "imported_bytes": imported_figures(compilation.module).get("traffic_bytes"),
-        "bytes": sum(map(_traffic_of, launches)) if kernel else None,
+        "bytes": traffic_of_module(kernel) if kernel else None,
     }
-
-
-def _traffic_of(launch: LaunchOp) -> int:
-    """Bytes of the operands and results of a launch; weights, constants and shape arithmetic aside.
-
-    An operand that only names a destination (`tensor.empty`) is no traffic.
-    """
-    operands = [value for value in dict.fromkeys(launch.operands) if not _is_untouched(value)]
-    return sum(map(_tensor_bytes, (*operands, *launch.results)))
-
-
-def _is_untouched(value: SSAValue) -> bool:
-    owner = value.owner
-    while isinstance(owner, ReshapeOp):
-        owner = owner.operands[0].owner
-    return isinstance(owner, Operation) and (owner.has_trait(ConstantLike) or owner.name == "tensor.empty")
-
-
-def _tensor_bytes(value: SSAValue) -> int:
-    size = value_bytes(value)
-    is_int64 = TensorType.constr(i64).verifies(value.type)
-    return 0 if is_int64 and size <= SHAPE_ARITHMETIC_ELEMENTS * 8 else size

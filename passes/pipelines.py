@@ -30,6 +30,13 @@ from typing import Literal, NamedTuple
 
 from mlopt.diagnostics import PipelineError, did_you_mean, nearest
 from mlopt.passes.registry import PASSES
+from mlopt.passmanager.option_values import (
+    byte_count,
+    require_bool,
+    require_names,
+    require_width,
+    wrong_value,
+)
 
 Level = Literal["graph", "kernel", "memref"]
 LEVELS: tuple[Level, ...] = ("graph", "kernel", "memref")
@@ -129,6 +136,9 @@ class PipelineOptions:
       as many as it takes; None: nothing is spilled.
     - `disabled`: names of passes to leave out; conversions can't be.
     - `disabled_patterns`: names of patterns to leave out, `PATTERN` of every pass or `PASS:PATTERN` of one.
+
+    Bytes may be given as text, such as "64KiB"; here they are numbers. `InputError` for a value that an option can't
+    have.
     """
 
     optimize: bool = True
@@ -136,11 +146,26 @@ class PipelineOptions:
     fusion: bool = True
     inplace: bool = True
     memory_reuse: MemoryStrategy = "aggressive"
-    memory_budget: int | None = None
+    memory_budget: int | str | None = None
     waves: int | None = None
-    spill_budget: int | Literal["any"] | None = None
+    spill_budget: int | str | None = None
     disabled: Collection[str] = ()
     disabled_patterns: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("optimize", "thorough", "fusion", "inplace"):
+            require_bool(name, getattr(self, name))
+        if self.memory_reuse not in MEMORY_STRATEGIES:
+            wrong_value("memory_reuse", f"one of {', '.join(MEMORY_STRATEGIES)}", self.memory_reuse)
+        if self.memory_budget is not None:
+            object.__setattr__(self, "memory_budget", byte_count("memory_budget", self.memory_budget))
+        if self.spill_budget is not None and self.spill_budget != "any":
+            found = byte_count("spill_budget", self.spill_budget, ", or any")
+            object.__setattr__(self, "spill_budget", found)
+        if self.waves is not None:
+            require_width("waves", self.waves)
+        require_names("disabled", self.disabled)
+        require_names("disabled_patterns", self.disabled_patterns)
 
 
 _CONVERSIONS = frozenset(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+import mlopt
 from mlopt.diagnostics import InputError, PipelineError
-from mlopt.options import CompileOptions, load_config, parse_bytes
+from mlopt.options import CompileOptions, load_config
 from mlopt.passes.pipelines import LEVELS, PipelineOptions, at_optimisation_level, phase_passes
+from mlopt.passmanager.option_values import parse_bytes
 
 
 def write(tmp_path: Path, name: str, text: str) -> Path:
@@ -167,3 +171,62 @@ def test_a_spill_budget_from_a_file(tmp_path: Path, text: str, value: int | str)
 def test_a_memory_budget_from_a_file(tmp_path: Path) -> None:
     path = write(tmp_path, "c.toml", 'memory_budget = "64KiB"')
     assert load_config(path, CompileOptions()).pipeline.memory_budget == 65536
+
+
+def test_bytes_in_python_are_numbers_or_texts() -> None:
+    options = mlopt.PipelineOptions(memory_budget="64KiB", spill_budget="1.5kB")
+    assert (options.memory_budget, options.spill_budget) == (65536, 1500)
+    assert mlopt.PipelineOptions(memory_budget="64", spill_budget="any").spill_budget == "any"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"memory_budget": -1},
+            "'memory_budget' must be a number of bytes, such as 65536, 64KiB or 1.5MB, found -1",
+        ),
+        ({"memory_budget": 1.5}, "'memory_budget' must be a number of bytes"),
+        ({"memory_budget": True}, "'memory_budget' must be a number of bytes"),
+        ({"memory_budget": "much"}, "'memory_budget' must be a number of bytes"),
+        ({"spill_budget": "all"}, "or any, found 'all'"),
+        ({"waves": 1}, "'waves' must be a number of launches, at least 2, found 1"),
+        ({"waves": "2"}, "'waves' must be a number of launches"),
+        (
+            {"memory_reuse": "some"},
+            "'memory_reuse' must be one of none, conservative, aggressive, found 'some'",
+        ),
+        ({"optimize": "no"}, "'optimize' must be true or false, found 'no'"),
+        ({"fusion": 1}, "'fusion' must be true or false, found 1"),
+        ({"disabled": "cse"}, "'disabled' must be a list of names, found 'cse'"),
+        ({"disabled_patterns": [1]}, "'disabled_patterns' must be a list of names"),
+    ],
+)
+def test_wrong_pipeline_options_in_python(values: dict[str, Any], message: str) -> None:
+    """The error names the option, not one of the passes that it goes to."""
+    with pytest.raises(InputError, match=re.escape(message)):
+        mlopt.PipelineOptions(**values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"dims": [1]}, "'dims' must be a table of names and sizes"),
+        ({"weights": 3}, "'weights' must be a path, found 3"),
+        ({"reproducers": None}, "'reproducers' must be a path, found None"),
+        ({"poison": "yes"}, "'poison' must be true or false"),
+        ({"bisect": 1}, "'bisect' must be true or false"),
+        ({"pipeline": "O2"}, "'pipeline' must be PipelineOptions"),
+        ({"pipeline_text": 3}, "'pipeline_text' must be text"),
+        ({"donate": "past"}, "'donate' must be a list of donations"),
+        ({"donate": [3]}, "'donate' must be donations or texts"),
+    ],
+)
+def test_wrong_options_in_python(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        CompileOptions(**values)
+
+
+def test_a_path_in_python_may_be_text() -> None:
+    options = CompileOptions(weights=cast(Path, "w.safetensors"), reproducers=cast(Path, "r"))
+    assert (options.weights, options.reproducers) == (Path("w.safetensors"), Path("r"))

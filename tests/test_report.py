@@ -11,9 +11,12 @@ import pytest
 
 import mlopt
 from mlopt.cli.main import main
+from mlopt.dialects.kernel import LaunchOp
+from mlopt.ir import make_context, parse_module
 from mlopt.passmanager import parse_pipeline
 from mlopt.passmanager.pipeline import passes_on_anchor
 from mlopt.report import FUSING_PASSES, fusions
+from mlopt.traffic import traffic_of
 from tests.small_models import WIDTH, batch_of, classifier
 
 BATCH = 5
@@ -178,6 +181,60 @@ def test_traffic(folder: Path) -> None:
     fused = run_report("--disable-pass", "reuse-in-place")["traffic"]
     assert fused["imported_bytes"] == traffic["imported_bytes"]
     assert fused["bytes"] == 4 * BATCH * ((8 + WIDTH) + 2 * WIDTH + (WIDTH + 3) + 6)
+
+
+PARTS = """
+func.func @main(%x: tensor<4x6xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %a = kernel.launch @left ins(%x : tensor<4x6xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%X: tensor<4x6xf32>, %O: tensor<4x8xf32>):
+    %0 = kernel.map bounds [m = 4, n = 6] ins(%X[m, n] : tensor<4x6xf32>) outs(%O[m, n] : tensor<4x8xf32>) {
+    ^bb1(%in: f32, %old: f32):
+      kernel.yield %in : f32
+    }
+    kernel.yield %0 : tensor<4x8xf32>
+  } -> tensor<4x8xf32>
+  %b = kernel.launch @right ins(%x : tensor<4x6xf32>) outs(%a : tensor<4x8xf32>) {
+  ^bb0(%X: tensor<4x6xf32>, %O: tensor<4x8xf32>):
+    %0 = kernel.map bounds [m = 4, n = 2] ins(%X[m, n] : tensor<4x6xf32>) outs(%O[m, n + 6] : tensor<4x8xf32>) {
+    ^bb1(%in: f32, %old: f32):
+      kernel.yield %in : f32
+    }
+    kernel.yield %0 : tensor<4x8xf32>
+  } -> tensor<4x8xf32>
+  %c = kernel.launch @update outs(%b : tensor<4x8xf32>) {
+  ^bb0(%O: tensor<4x8xf32>):
+    %0 = kernel.map bounds [m = 4] outs(%O[m, 3] : tensor<4x8xf32>) {
+    ^bb1(%old: f32):
+      %s = arith.addf %old, %old : f32
+      kernel.yield %s : f32
+    }
+    kernel.yield %0 : tensor<4x8xf32>
+  } -> tensor<4x8xf32>
+  %d = kernel.launch @whole ins(%x : tensor<4x6xf32>) outs(%c : tensor<4x8xf32>) {
+  ^bb0(%X: tensor<4x6xf32>, %O: tensor<4x8xf32>):
+    %z = arith.constant 0.0 : f32
+    %0 = kernel.fill %z : f32 outs(%O : tensor<4x8xf32>)
+    %1 = kernel.reduce bounds [m = 4, n = 8, k = 6] ins(%X[m, k] : tensor<4x6xf32>) outs(%0[m, n] : tensor<4x8xf32>) {
+    ^bb1(%in: f32, %old: f32):
+      %s = arith.addf %in, %old : f32
+      kernel.yield %s : f32
+    }
+    kernel.yield %1 : tensor<4x8xf32>
+  } -> tensor<4x8xf32>
+  func.return %d : tensor<4x8xf32>
+}
+"""
+
+
+def test_traffic_of_parts() -> None:
+    """A launch writes as much as it writes, and reads of what it updates as much as its body reads.
+
+    In elements: x and 6 of 8 columns; x and 2 columns, without the rest of the tensor; one column, read and written;
+    x and all that is written, without the tensor that was there.
+    """
+    launches = [op for op in parse_module(PARTS, make_context()).walk() if isinstance(op, LaunchOp)]
+    assert [traffic_of(op) for op in launches] == [4 * n for n in (24 + 24, 24 + 8, 4 + 4, 24 + 32)]
 
 
 def test_fused_counts_the_fusions_that_happened(folder: Path) -> None:

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mlopt.diagnostics import InputError, Place, Remark
+from mlopt.diagnostics import Diagnostic, InputError, Place, Remark
 from mlopt.options import CompileOptions
+from mlopt.passmanager import PassResult
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,15 @@ class Loaded:
 
     - `inputs`: what it will run on: the ones given, or seeded random ones.
     - `load_seconds`: from the file to a model that can run.
-    - `report`, `remarks`: of the compilation, for mlopt.
+    - `report`, `remarks`, `warnings`, `passes`: of the compilation, for mlopt.
     """
 
     inputs: Mapping[str, np.ndarray]
     load_seconds: float
     report: dict[str, Any] = field(default_factory=dict[str, Any])
     remarks: tuple[Remark, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+    passes: tuple[PassResult, ...] = ()
 
 
 class Engine(Protocol):
@@ -90,6 +93,8 @@ class _Mlopt:
             seconds,
             report,
             tuple(compilation.ctx.remarks),
+            tuple(compilation.ctx.warnings),
+            tuple(compilation.passes),
         )
         self._prepared = prepare(loaded.executable, self.loaded.inputs)
 

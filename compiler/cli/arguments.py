@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -18,8 +18,10 @@ from mlopt.cli.progress import progress
 from mlopt.cli.remarks import add_remark_options, check_remark_options, print_remarks
 from mlopt.diagnostics import (
     REMARK_KINDS,
+    Diagnostic,
     InputError,
     PipelineError,
+    Remark,
     UsageError,
     counted,
     did_you_mean,
@@ -35,16 +37,24 @@ if TYPE_CHECKING:
     from mlopt.ir.donations import Donation
     from mlopt.options import CompileOptions
     from mlopt.passes.pipelines import Level
-    from mlopt.passmanager import Instrumentation
+    from mlopt.passmanager import Instrumentation, PassResult
 
 Commands = Any
 """What `ArgumentParser.add_subparsers` returns; argparse gives it no public type."""
 
 
 def add_command(
-    commands: Commands, name: str, command: Callable[[argparse.Namespace], int], help: str, example: str
+    commands: Commands,
+    name: str,
+    command: Callable[[argparse.Namespace], int],
+    help: str,
+    example: str,
+    verbose: str = "print what each pass did",
 ) -> argparse.ArgumentParser:
-    """Add a command with what all commands have: MODEL, `--dim`, `--weights`, `--version`, `-q` and `-v`."""
+    """Add a command with what all commands have: MODEL, `--dim`, `--weights`, `--version`, `-q` and `-v`.
+
+    `verbose` says what `-v` prints.
+    """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -68,7 +78,7 @@ def add_command(
     parser.add_argument("--version", action="version", version=f"mlopt {__version__}")
     volume = parser.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="print errors and the result only")
-    volume.add_argument("-v", "--verbose", action="store_true", help="print what each pass did")
+    volume.add_argument("-v", "--verbose", action="store_true", help=verbose)
     return parser
 
 
@@ -276,7 +286,7 @@ def _donation(text: str) -> Donation:
 
 def byte_count(text: str) -> int:
     """A number of bytes, with or without a unit, as the type of an option."""
-    from mlopt.options import BYTES_EXPECTED, parse_bytes
+    from mlopt.passmanager.option_values import BYTES_EXPECTED, parse_bytes
 
     found = parse_bytes(text)
     if found is None:
@@ -291,7 +301,7 @@ def _width(text: str) -> int:
 
 
 def _bytes_or_any(text: str) -> int | Literal["any"]:
-    from mlopt.options import BYTES_EXPECTED, parse_bytes
+    from mlopt.passmanager.option_values import BYTES_EXPECTED, parse_bytes
 
     found = "any" if text == "any" else parse_bytes(text)
     if found is None:
@@ -340,23 +350,40 @@ def finish(
     from mlopt.files import write_text
     from mlopt.report import build_report
 
-    for warning in compilation.ctx.warnings:
-        print_diagnostic(warning)
-    print_remarks(arguments, compilation.ctx.remarks, str(arguments.model))
-    if compilation.validator is not None:
-        held, undone = len(compilation.validator.validated), len(compilation.validator.rejections)
-        say(arguments, f"validated: {counted(held, 'change holds', 'changes hold')}, {undone} undone")
-    if arguments.verbose:
-        for result in compilation.passes:
-            changed = "changed" if result.changed else "unchanged"
-            counts = "".join(f", {name} {count}" for name, count in sorted(result.statistics.items()))
-            print(f"{result.name}: {1e3 * result.seconds:.1f} ms, {changed}{counts}", file=sys.stderr)
+    validation = None if compilation.validator is None else compilation.validator.report()
+    print_findings(
+        arguments, compilation.ctx.warnings, compilation.ctx.remarks, validation, compilation.passes
+    )
     if arguments.report is not None:
         report = build_report(compilation, executable)
         for section, values in figures.items():
             report.setdefault(section, {}).update(values)
         write_text(arguments.report, json.dumps(report, indent=2, allow_nan=False) + "\n")
         say(arguments, f"wrote {arguments.report}")
+
+
+def print_findings(
+    arguments: argparse.Namespace,
+    warnings: Iterable[Diagnostic],
+    remarks: Iterable[Remark],
+    validation: Mapping[str, Any] | None,
+    passes: Iterable[PassResult],
+) -> None:
+    """Print what a compilation had to say: warnings, and remarks, what validation found and passes as asked for.
+
+    `validation` is that of a report.
+    """
+    for warning in warnings:
+        print_diagnostic(warning)
+    print_remarks(arguments, remarks, str(arguments.model))
+    if validation is not None:
+        held, undone = len(validation["validated"]), len(validation["rejected"])
+        say(arguments, f"validated: {counted(held, 'change holds', 'changes hold')}, {undone} undone")
+    if arguments.verbose:
+        for result in passes:
+            changed = "changed" if result.changed else "unchanged"
+            counts = "".join(f", {name} {count}" for name, count in sorted(result.statistics.items()))
+            print(f"{result.name}: {1e3 * result.seconds:.1f} ms, {changed}{counts}", file=sys.stderr)
 
 
 def validation_tolerance(text: str) -> bool | float:

@@ -40,7 +40,8 @@ _BARE_VALUES = {
 class OptArguments:
     """What a command line asks for.
 
-    `passes` are the single-pass flags in order: name of the pass or pipeline, and options text.
+    `passes` are the single-pass flags in order: name of the pass or pipeline, and options text. `idle_flags` say how
+    dumps are made where there are none.
     """
 
     input: str = "-"
@@ -58,6 +59,7 @@ class OptArguments:
     print_after_failure: bool = False
     print_module_scope: bool = False
     print_tree: Path | None = None
+    idle_flags: list[str] = field(default_factory=list[str])
     elide_larger_than: int | None = None
     debuginfo: bool = False
     generic: bool = False
@@ -96,9 +98,7 @@ def parse_arguments(
     result.passes = passes
     result.print_before = values["_before_all"] or _pass_set(values["_before"], "before", pass_names)
     result.print_after = values["_after_all"] or _pass_set(values["_after"], "after", pass_names)
-    dumps_chosen = result.print_before or result.print_after or result.print_after_failure
-    if result.print_after_change or (result.print_tree is not None and not dumps_chosen):
-        result.print_after = result.print_after or True
+    result.idle_flags = _idle_dump_flags(result)
     if passes and result.pass_pipeline is not None:
         raise UsageError("'--pass-pipeline' option can't be used with individual pass options")
     return result
@@ -222,7 +222,11 @@ def _build_parser() -> argparse.ArgumentParser:
             help=f"... {when} each pass",
         )
     for name, target, help_text in (
-        ("--mlir-print-ir-after-change", "print_after_change", "... after each pass that changed something"),
+        (
+            "--mlir-print-ir-after-change",
+            "print_after_change",
+            "of those after passes only where one changed something",
+        ),
         ("--mlir-print-ir-after-failure", "print_after_failure", "... after a pass that failed"),
         ("--mlir-print-ir-module-scope", "print_module_scope", "print the whole module each time"),
     ):
@@ -284,6 +288,19 @@ def _pass_set(lists: Sequence[str], when: str, pass_names: Collection[str]) -> f
                 f"{did_you_mean(nearest(name, pass_names))}"
             )
     return frozenset(names)
+
+
+def _idle_dump_flags(given: OptArguments) -> list[str]:
+    """The flags that, as in `mlir-opt`, only say how dumps are made, if no dumps are asked for."""
+    if given.print_before or given.print_after or given.print_after_failure:
+        is_idle = given.print_after_change and not given.print_after
+        return ["--mlir-print-ir-after-change"] if is_idle else []
+    flags = {
+        "--mlir-print-ir-after-change": given.print_after_change,
+        "--mlir-print-ir-module-scope": given.print_module_scope,
+        "--mlir-print-ir-tree-dir": given.print_tree is not None,
+    }
+    return [flag for flag, is_given in flags.items() if is_given]
 
 
 def _unknown(argument: str, known: Collection[str]) -> str:

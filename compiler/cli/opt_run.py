@@ -26,6 +26,7 @@ from mlopt.diagnostics import (
     PipelineError,
     Place,
     Remark,
+    Severity,
     print_diagnostic,
     remarks_as_text,
     select_remarks,
@@ -78,6 +79,10 @@ def run(given: Sequence[str], sources: dict[str, str]) -> int:
     if arguments.output != "-":
         check_writable(Path(arguments.output))
     check_remark_options(arguments)
+    for flag in arguments.idle_flags:
+        wanted = "--mlir-print-ir-after-all or --mlir-print-ir-after=PASS"
+        message = f"{flag} prints nothing by itself: it goes with {wanted}"
+        print_diagnostic(Diagnostic(Severity.WARNING, message))
     name, text = _read(arguments.input)
     sources[name] = text
     return _Run(arguments, name, text, sources).run()

@@ -122,12 +122,13 @@ def remark_record(remark: Remark) -> dict[str, Any]:
         "kind": remark.kind,
         "message": remark.message,
         "args": dict(remark.args),
-        **_place_record(remark.place),
-        "notes": [{"message": note.message, **_place_record(note.place)} for note in remark.notes],
+        **place_record(remark.place),
+        "notes": [{"message": note.message, **place_record(note.place)} for note in remark.notes],
     }
 
 
-def _place_record(place: Place | None) -> dict[str, Any]:
+def place_record(place: Place | None) -> dict[str, Any]:
+    """A place as JSON has it: as text, and its parts beside it."""
     place = place or Place()
     return {
         "place": str(place),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.ir import Operation
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import DiagnosticException
@@ -110,10 +110,33 @@ class PassManager:
                 f"can't run '{self.pipeline.anchor}' pass manager on '{module.name}' op",
                 place=place_of_op(module),
             )
+        self._check_anchors(self.pipeline.elements, module)
         results: dict[int, PassResult] = {}
         self._create_results(self.pipeline.elements, (self.pipeline.anchor,), results)
         self._run_elements(self.pipeline.elements, module, _Progress(results))
         return list(results.values())
+
+    def _check_anchors(self, elements: Sequence[Element], module: ModuleOp) -> None:
+        """Raise `PipelineError` for a nested pipeline whose anchor shares values with what is around it.
+
+        A pass that runs on such an operation could not know who else uses them. One that is for no known operation runs
+        nowhere, as in MLIR: the user is warned.
+        """
+        for element in elements:
+            if isinstance(element, Pass):
+                continue
+            if isinstance(element, Pipeline) and element.anchor != ANY:
+                kind = self.ctx.get_optional_op(element.anchor)
+                if kind is None or issubclass(kind, UnregisteredOp):
+                    self.ctx.warn(f"there is no operation '{element.anchor}': its passes run nowhere", module)
+                elif not kind.has_trait(IsolatedFromAbove):
+                    raise PipelineError(
+                        f"trying to schedule a pass on '{element.anchor}', an operation not marked as "
+                        f"'IsolatedFromAbove'; passes run on 'builtin.module', 'func.func' and others that use no "
+                        "value from outside",
+                        place=place_of_op(module),
+                    )
+            self._check_anchors(element.elements, module)
 
     def _create_results(
         self, elements: Sequence[Element], path: tuple[str, ...], results: dict[int, PassResult]

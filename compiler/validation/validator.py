@@ -19,9 +19,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from mlopt.diagnostics import Diagnostic, MloptError, Place, Severity, VerifyFailure, counted
+from mlopt.diagnostics import (
+    Diagnostic,
+    MloptError,
+    Place,
+    Severity,
+    VerifyFailure,
+    counted,
+    place_record,
+)
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import typed_array
+from mlopt.ir.rewrite_limit import Rewrite
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.instrumentation import Instrumentation
 from mlopt.validation.bisection import Blame, find_blame
@@ -158,9 +167,7 @@ class Validator(Instrumentation):
                     "error": each.difference.error if isfinite(each.difference.error) else None,
                     "reason": each.difference.reason,
                     "tolerance": each.tolerance,
-                    "rewrite": None
-                    if each.blame is None or each.blame.rewrite is None
-                    else each.blame.rewrite._asdict(),
+                    "rewrite": None if each.blame is None else _rewrite_record(each.blame.rewrite),
                     "reproducer": None if each.reproducer is None else str(each.reproducer),
                 }
                 for each in self.rejections
@@ -356,6 +363,13 @@ def _restore(op: Operation, before: Operation) -> None:
         while region.blocks.first is not None:
             region.erase_block(region.blocks.first, safe_erase=False)
         kept.move_blocks(region)
+
+
+def _rewrite_record(rewrite: Rewrite | None) -> dict[str, Any] | None:
+    if rewrite is None:
+        return None
+    number, pattern, op, place = rewrite
+    return {"number": number, "pattern": pattern, "op": op, **place_record(place)}
 
 
 def _blame_note(blame: Blame, pass_name: str) -> Diagnostic:

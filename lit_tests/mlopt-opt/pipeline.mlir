@@ -1,6 +1,6 @@
 // RUN: mlopt-opt %s --pass-pipeline='builtin.module( func.func(cse, canonicalize{max-rewrites=100}) , dce)' --dump-pass-pipeline --mlir-print-ir-after-all 2>&1 | filecheck %s
 // RUN: mlopt-opt %s -cse --dce --mlir-print-ir-before-all --mlir-print-ir-module-scope 2>&1 | filecheck %s --check-prefix=FLAGS
-// RUN: mlopt-opt %s --cse --dce --mlir-print-ir-after-change 2>&1 | filecheck %s --check-prefix=CHANGE
+// RUN: mlopt-opt %s --cse --dce --mlir-print-ir-after-all --mlir-print-ir-after-change 2>&1 | filecheck %s --check-prefix=CHANGE
 // RUN: rm -rf %t && mlopt-opt %s --pass-pipeline='builtin.module(func.func(cse,dce),cse)' --mlir-print-ir-after-all --mlir-print-ir-tree-dir=%t -o %t.mlir
 // RUN: ls %t/builtin_module_no-symbol-name %t/builtin_module_no-symbol-name/func_func_f | filecheck %s --check-prefix=TREE
 // RUN: mlopt-opt %s --pass-pipeline='builtin.module(func.func(cse),dce)' --mlir-timing --mlir-pass-statistics -o %t.mlir 2>&1 | filecheck %s --check-prefix=REPORT

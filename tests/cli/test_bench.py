@@ -17,7 +17,7 @@ from mlopt.benchmark.driver import BenchmarkResult, EngineResult
 from mlopt.benchmark.engines import Loaded
 from mlopt.benchmark.worker import Job, peak_rss_bytes
 from mlopt.compare import compare
-from mlopt.diagnostics import RunError
+from mlopt.diagnostics import Diagnostic, RunError, Severity
 from mlopt.options import CompileOptions
 from tests.cli.mlopt_command import BATCH, Command, files
 
@@ -57,6 +57,28 @@ def test_alone_on_seeded_inputs(mlopt: Command) -> None:
     assert "seeded random inputs" in done.err
     assert "ratio" not in done.out
     assert "run, median (ms)" in done.out
+
+
+def test_what_passes_did_and_what_validation_found(mlopt: Command) -> None:
+    given = ("bench", "m.onnx", "--dim", f"batch={BATCH}", "--repeat", 1)
+    done = mlopt(*given, "-v", "--validate")
+    assert done.code == 0
+    assert "changes hold, 0 undone" in done.err
+    assert "\nfuse-linear: " in done.err and "\nassign-buffers: " in done.err
+    assert "fuse-linear" not in mlopt(*given).err
+
+
+def test_a_change_that_is_undone_gives_exit_code_1(mlopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = {**MLOPT.report, "validation": {"validated": [], "rejected": [{}]}}
+    warning = Diagnostic(Severity.ERROR, "pass 'p' changes the answer")
+    own = replace(MEASURED.engines[0], loaded=replace(MLOPT, report=report, warnings=(warning,)))
+    monkeypatch.setattr(
+        driver, "benchmark", lambda *_, **__: replace(MEASURED, engines=(own,), comparisons=())
+    )
+    done = mlopt("bench", "m.onnx", "--inputs", "io.npz")
+    assert done.code == 1
+    assert "error: pass 'p' changes the answer" in done.err
+    assert "validated: 0 changes hold, 1 undone" in done.err
 
 
 def test_no_more_threads_than_processors(mlopt: Command, monkeypatch: pytest.MonkeyPatch) -> None:

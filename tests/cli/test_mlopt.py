@@ -335,3 +335,10 @@ def test_as_a_program(mlopt: Command) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(": ok\n")
+
+
+def test_what_an_import_has_made(mlopt: Command) -> None:
+    """It runs no pass: `-v` tells what the operators of the model have become."""
+    given = ("import", "m.onnx", "--dim", f"batch={BATCH}", "-o", "m.mlir")
+    assert mlopt(*given).err == "wrote m.mlir\n"
+    assert "graph.matmul: 3\ngraph.relu: 2\n" in mlopt(*given, "-v").err

@@ -98,6 +98,9 @@ def headers(text: str) -> Sequence[str]:
         (["--mlir-print-ir-before=cse", "--mlir-print-ir-after=canonicalize"], 5),
         (["--mlir-print-ir-before=cse,canonicalize"], 5),
         (["--mlir-print-ir-after-all", "--mlir-print-ir-after-change"], 1),
+        (["--mlir-print-ir-after-change"], 0),
+        (["--mlir-print-ir-after=cse", "--mlir-print-ir-after-change"], 1),
+        (["--mlir-print-ir-before-all", "--mlir-print-ir-after-change"], 5),
         (
             ["--mlir-print-ir-after-all", "--mlir-print-ir-module-scope", "--mlir-disable-threading"],
             5,
@@ -110,6 +113,31 @@ def test_headers_of_dumps(both, flags: list[str], dumps: int) -> None:
     assert (code, their_code) == (0, 0)
     assert sorted(headers(ours)) == sorted(headers(theirs))
     assert len(headers(ours)) == dumps
+
+
+def test_a_tree_of_no_dumps(tmp_path: Path, both) -> None:
+    """What says how dumps are made makes none; mlopt says so."""
+    (code, ours), (their_code, theirs) = both(TEXT, "--cse", f"--mlir-print-ir-tree-dir={tmp_path / 'tree'}")
+    assert (code, their_code, theirs) == (0, 0, "")
+    assert ours.startswith("warning: --mlir-print-ir-tree-dir prints nothing by itself: it goes with")
+    assert not (tmp_path / "tree").exists()
+
+
+@pytest.mark.parametrize(
+    "pipeline", ["builtin.module(func.func(scf.for(cse)))", "builtin.module(func.func(scf.if(cse)))"]
+)
+def test_passes_run_on_isolated_operations(both, pipeline: str) -> None:
+    (code, ours), (their_code, theirs) = both(REGIONS, f"--pass-pipeline={pipeline}")
+    assert (code, their_code) == (1, 1)
+    for messages in (ours, theirs):
+        assert "trying to schedule a pass on" in messages
+        assert "an operation not marked as 'IsolatedFromAbove'" in messages
+
+
+def test_an_anchor_that_is_no_operation_is_warned_of(both) -> None:
+    (code, ours), (their_code, theirs) = both(TEXT, "--pass-pipeline=builtin.module(func.fun(cse))")
+    assert (code, their_code, theirs) == (0, 0, "")
+    assert "warning: there is no operation 'func.fun': its passes run nowhere" in ours
 
 
 @pytest.mark.parametrize(

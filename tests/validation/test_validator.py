@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -309,14 +309,15 @@ def test_the_commands_undo_a_fault_and_return_1(
     monkeypatch.setitem(PASSES, "cse", "tests.validation.faults:SwappedOperandsPass")
     monkeypatch.chdir(tmp_path)
     Path("model.mlir").write_text(SWAPPED_OPERANDS)
-    assert (
-        mlopt_main.main(["run", "model.mlir", "--validate", "--report", "r.json", "--outputs", "y.npz"]) == 1
-    )
+    assert mlopt_main.main(["run", "model.mlir", "--bisect", "--report", "r.json", "--outputs", "y.npz"]) == 1
     err = capsys.readouterr().err
     assert "pass 'swapped-operands' changes the answer: output 'result0' of '@main' differs by up to" in err
     a = np.load("y.npz")["result0"]
     (rejected, *_) = json.loads(Path("r.json").read_text())["validation"]["rejected"]
     assert rejected["pass"] == "swapped-operands" and Path(rejected["reproducer"]).exists()
+    rewrite = rejected["rewrite"]
+    assert (rewrite["pattern"], rewrite["op"]) == ("SwapSub", "graph.sub")
+    assert rewrite["place"] == f"model.mlir:{rewrite['line']}:{rewrite['column']}"
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert mlopt_main.main(["run", "model.mlir", "--outputs", "want.npz"]) == 0
@@ -327,3 +328,9 @@ def test_the_commands_undo_a_fault_and_return_1(
 def test_a_tolerance_is_a_number_of_at_least_0(value: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert opt.main(["--validate=" + value, "-"]) == 2
     assert f"expected a finite number of at least 0, found '{value}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "much", "1e-4", [1], None])
+def test_a_tolerance_in_python_is_a_number_of_at_least_0(value: Any) -> None:
+    with pytest.raises(mlopt.InputError, match="'validate' must be true, false or a finite number"):
+        CompileOptions(validate=value)

@@ -12,11 +12,11 @@ from mlopt.cli.arguments import (
     add_command,
     add_pipeline_options,
     compile_options,
+    print_findings,
     say,
 )
 from mlopt.cli.bare import positive
 from mlopt.cli.progress import progress
-from mlopt.cli.remarks import print_remarks
 from mlopt.diagnostics import Diagnostic, Severity, counted, one_line, print_diagnostic
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if inputs is None:
         say(arguments, "no --inputs: timed on seeded random inputs of the declared shapes", always=True)
-    print_remarks(arguments, result.engines[0].loaded.remarks, str(arguments.model))
+    own = result.engines[0].loaded
+    validation = own.report.get("validation")
+    print_findings(arguments, own.warnings, own.remarks, validation, own.passes)
     runs = counted(len(result.engines[0].seconds), "run")
     print(f"{one_line(result.model.name)}: {runs}, threads: {result.threads}")
     Console(highlight=False).print(table_of(result))
@@ -87,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report is not None:
         write_text(arguments.report, json.dumps(report_of(result), indent=2, allow_nan=False) + "\n")
         say(arguments, f"wrote {arguments.report}")
-    return 0 if result.agrees else 1
+    return int(not result.agrees or bool(validation and validation["rejected"]))
 
 
 def table_of(result: BenchmarkResult) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 from mlopt.cli.arguments import (
@@ -14,7 +15,7 @@ from mlopt.cli.arguments import (
     say,
 )
 from mlopt.cli.progress import progress
-from mlopt.diagnostics import UsageError
+from mlopt.diagnostics import UsageError, print_diagnostic
 
 
 def add_parser(commands: Commands) -> None:
@@ -25,6 +26,7 @@ def add_parser(commands: Commands) -> None:
         run,
         "write the graph-level IR of an ONNX model and its weights",
         "mlopt import model.onnx -o model.mlir --dim batch=1",
+        verbose="print how many operations of each kind there are",
     )
     command.add_argument("-o", dest="output", type=Path, required=True, help="the .mlir file to write")
     add_inputs_option(command)
@@ -33,6 +35,7 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`mlopt import`."""
     from mlopt.compilation import load_model
+    from mlopt.report import graph_ops
     from mlopt.save import check_model_path, save_model
 
     if arguments.model.suffix == ".mlir":
@@ -43,5 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model, compile_options(arguments), inputs=example_inputs(arguments)
         )
     save_model(compilation.module, compilation.ctx.weights, arguments.output)
+    for warning in compilation.ctx.warnings:
+        print_diagnostic(warning)
     say(arguments, f"wrote {arguments.output}")
+    if arguments.verbose:
+        for name, count in sorted(Counter(op.name for op in graph_ops(compilation.module)).items()):
+            say(arguments, f"{name}: {count}")
     return 0

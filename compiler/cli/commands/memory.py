@@ -46,6 +46,7 @@ def add_parser(commands: Commands) -> None:
         "show the memory plan of a model",
         "mlopt memory model.onnx --dim batch=1 --svg plan.svg\n"
         "  mlopt memory model.onnx --dim batch=1 --compare none --html plans.html",
+        verbose="print each buffer, and what each pass did",
     )
     command.epilog = f"{COMPARISONS}\n{command.epilog}"
     command.add_argument("--inputs", type=Path, help="an .npz file of inputs, to take dimensions from")

@@ -52,6 +52,7 @@ def add_parser(commands: Commands) -> None:
         run,
         "show where the time of a run goes",
         "mlopt profile model.onnx --inputs in.npz --csv launches.csv",
+        verbose="print all launches, and what each pass did",
     )
     command.add_argument("--inputs", type=Path, help="an .npz file of inputs (default: seeded random inputs)")
     command.add_argument(
