@@ -19,6 +19,7 @@ from mlopt.ir.registration import make_context
 from mlopt.passes.common.dce import DCEPass
 from mlopt.passes.graph.constants import make_constant
 from mlopt.passes.graph.fold_batch_norm import FoldBatchNormPass
+from mlopt.passmanager.base import run_pass
 
 RNG = np.random.default_rng(3)
 
@@ -59,7 +60,7 @@ class Model:
         return list(evaluate_module(self.module, {"arg0": self.x}, self.ctx.weights).values())
 
     def fold(self) -> bool:
-        changed = FoldBatchNormPass().run(self.ctx, self.module)
+        changed, _ = run_pass(FoldBatchNormPass(), self.ctx, self.module)
         DCEPass().run(self.ctx, self.module)
         self.module.verify()
         return changed

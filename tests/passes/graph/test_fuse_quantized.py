@@ -21,6 +21,7 @@ from mlopt.interpreter.graph import evaluate_module
 from mlopt.ir.verifier import verify_module
 from mlopt.passes.graph.fuse_quantized import FuseQuantizedPass
 from mlopt.passes.pipelines import named_pipeline
+from mlopt.passmanager.base import run_pass
 from tests.frontend.onnx_models import context, model_of, value_info
 from tests.onnx_oracle import run_model
 
@@ -68,7 +69,7 @@ class Qdq:
         ctx = context()
         before = import_model(model, ctx)
         after = before.clone()
-        FuseQuantizedPass().run(ctx, after)
+        run_pass(FuseQuantizedPass(), ctx, after)
         verify_module(after)
         (want,) = run_model(model, self.inputs)
         (found,) = evaluate_module(after, self.inputs, ctx.weights).values()
