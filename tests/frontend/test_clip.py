@@ -42,6 +42,18 @@ def test_bounds_as_inputs(element: str, form: str, opset: int) -> None:
     check_all_levels(model, inputs, want, rtol=0, mlir=False)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("held", [True, False])
+def test_bounds_of_one_element(form: str, held: bool) -> None:
+    x = np.array([[np.inf, -np.inf, np.nan, -2, 0, 3]], np.float32)
+    given = " <float[1] b = {-1.0}>" if held else ""
+    text = f"g (float[1,6] x{'' if held else ', float[1] b'}) => (float[1,6] y){given} {{ y = {form} }}"
+    inputs = {"x": x} | ({} if held else {"b": np.array([-1], np.float32)})
+    want = {"y": _right(x, *FORMS[form], float(np.finfo(np.float32).max))}
+    assert_close(run_onnxruntime(model_from(text), inputs), want, 0)
+    check_all_levels(model_from(text), inputs, want, rtol=0, mlir=False)
+
+
 @pytest.mark.parametrize(
     "attributes, bounds", [("", (None, None)), ("<min=-1.0>", (-1, None)), ("<max=2.0>", (None, 2))]
 )

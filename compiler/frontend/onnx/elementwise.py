@@ -188,15 +188,22 @@ def clip_by_attributes(node: Node) -> SSAValue:
 def clip(node: Node) -> SSAValue:
     """Since version 11 the bounds are inputs; one that is left out is the lowest or largest finite number of the type.
 
-    So an infinity becomes finite, where `graph.clip` without that bound leaves it.
+    So an infinity becomes finite, where `graph.clip` without that bound leaves it. A bound may be a vector of one
+    element, as in onnxruntime.
     """
-    lower, upper = node.optional(1), node.optional(2)
+    lower, upper = (_single(node, node.optional(index)) for index in (1, 2))
     element_type = node.type_of(0).element_type
     if is_float(element_type):
         largest = largest_number(element_type)
         lower = scalar(node, -largest) if lower is None else lower
         upper = scalar(node, largest) if upper is None else upper
     return node.add(graph.ClipOp(node.operand(0), lower, upper)).result
+
+
+def _single(node: Node, value: SSAValue | None) -> SSAValue | None:
+    """A vector of one element as a scalar; another value as it is."""
+    is_vector = value is not None and tensor_type(value.type).get_shape() == (1,)
+    return node.add(graph.ReshapeOp(value, ())).result if value is not None and is_vector else value
 
 
 @importer("LeakyRelu", since=1)

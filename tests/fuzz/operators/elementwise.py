@@ -205,7 +205,10 @@ def where(b: Builder, name: str) -> object:
 def clip(b: Builder, name: str) -> object:
     x = b.tensor(NUMBERS if b.opset >= 12 else FLOATS, RANKS, dynamic=True)
     low = 1 if x.dtype.kind == "u" else -1
-    bounds = [b.new([np.array(bound, x.dtype)] * b.program.runs) for bound in (low, b.choice((2, 3, low)))]
+    shape = (1,) * b.rarely()
+    bounds = [
+        b.new([np.full(shape, bound, x.dtype)] * b.program.runs) for bound in (low, b.choice((2, 3, low)))
+    ]
     return b.node(name, x, *(bound if b.flag() else None for bound in bounds))
 
 
