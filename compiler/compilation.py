@@ -49,7 +49,7 @@ from mlopt.weights import WeightStore
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from mlopt.validation import Validator
+    from mlopt.validation import Rejection, Validator
 
 ELIDE_LARGER_THAN = 64
 """Dense constants of more elements are elided in the text handed to people."""
@@ -245,9 +245,9 @@ def _compile(
                 compilation.levels[level] = module.clone()
             else:
                 del compilation.levels[level]
+            undone = _rejections(compilation)
             _run_level(compilation, level, [step], instrumentations)
-            if compilation.validator is not None:
-                _require_converted(compilation, level, step)
+            _require_converted(level, _rejections(compilation)[len(undone) :])
             level = LEVELS[LEVELS.index(level) + 1]
     compilation.compile_seconds += time.perf_counter() - start
     return compilation
@@ -270,17 +270,20 @@ def _make_validator(compilation: Compilation) -> Validator:
     return Validator(compilation.ctx, settings)
 
 
-def _require_converted(compilation: Compilation, level: Level, conversion: str) -> None:
+def _rejections(compilation: Compilation) -> tuple[Rejection, ...]:
+    """What the validator has undone so far."""
+    return () if compilation.validator is None else tuple(compilation.validator.rejections)
+
+
+def _require_converted(level: Level, rejections: Sequence[Rejection]) -> None:
     """Raise `PassFailure` if the validator has undone a conversion: there is no way on from there."""
-    if level_of(compilation.module) != level:
-        return
-    assert compilation.validator is not None
-    diagnostic = compilation.validator.rejections[-1].diagnostic
-    raise PassFailure(
-        f"the model can't go below level '{level}': {diagnostic.message}",
-        place=diagnostic.place,
-        notes=diagnostic.notes,
-    )
+    for rejection in rejections:
+        diagnostic = rejection.diagnostic
+        raise PassFailure(
+            f"the model can't go below level '{level}': {diagnostic.message}",
+            place=diagnostic.place,
+            notes=diagnostic.notes,
+        )
 
 
 def level_of(module: ModuleOp) -> Level:

@@ -294,6 +294,19 @@ def test_a_compilation_ends_at_a_conversion_that_is_undone(
         compile_model(load_model(SWAPPED_OPERANDS, options))
 
 
+@pytest.mark.parametrize("negations", [0, 2])
+def test_where_no_operation_is_left_no_conversion_is_undone(negations: int) -> None:
+    """Nothing in the module tells its level then."""
+    names = [f"%{i}" for i in range(negations)]
+    lines = [f"{y} = graph.neg {x} : tensor<2xf32>" for x, y in zip(["%x", *names], names, strict=False)]
+    last = ["%x", *names][-1]
+    body = "\n".join([*lines, f"func.return {last} : tensor<2xf32>"])
+    text = f"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{body}\n}}"
+    x = np.array([1, 2], np.float32)
+    (y,) = mlopt.compile(text, validate=True).run({"x": x}).values()
+    np.testing.assert_array_equal(y, x)
+
+
 def test_the_api_reports_what_was_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where reproducers would go if this failed
     model = mlopt.compile(SWAPPED_OPERANDS, validate=True)
