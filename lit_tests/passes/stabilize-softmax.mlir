@@ -44,6 +44,22 @@ func.func @logarithm(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
+// CHECK-LABEL: @logarithm_used_elsewhere
+// CHECK-NOT:     graph.log_softmax
+func.func @logarithm_used_elsewhere(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %m = graph.reduce_max %x axes = [1] keepdims : (tensor<2x3xf32>) -> tensor<2x1xf32>
+  %d = graph.sub %x, %m : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  %e = graph.exp %d : tensor<2x3xf32>
+  %s = graph.reduce_sum %e axes = [1] keepdims : (tensor<2x3xf32>) -> tensor<2x1xf32>
+  %l = graph.log %s : tensor<2x1xf32>
+  %a = graph.add %m, %l : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+  // expected-remark @below {{not fused: the result of 'exp' is also a graph output}}
+  %y = graph.sub %x, %a : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  func.return %y, %e : tensor<2x3xf32>, tensor<2x3xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @used_elsewhere
 // CHECK:         graph.div
 func.func @used_elsewhere(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {

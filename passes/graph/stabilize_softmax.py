@@ -120,10 +120,12 @@ class FuseLogSoftmax(Fusion):
         if not isinstance(log, graph.LogOp) or not isinstance(found, SumOfExp):
             return None
         ops = [*ops, log, *found.ops]
-        input, maximum = without_maximum(found.input, found.axis, ops)
-        is_normalized = op.lhs == found.input if added is None else op.lhs == input
-        if added is not None and (not maximum or maximum[0].operands[1] != added):
-            return None
+        if added is None:
+            input, maximum = without_maximum(found.input, found.axis, ops)
+            is_normalized = op.lhs == found.input
+        else:
+            input, maximum = before_maximum(found.input, found.axis)
+            is_normalized = op.lhs == input and bool(maximum) and maximum[0].operands[1] == added
         if not is_normalized or op.result.type != found.input.type:
             return None
         return Group([*ops, *maximum], lambda: [graph.LogSoftmaxOp(input, found.axis)], "'log_softmax'")
@@ -173,12 +175,17 @@ def along_one_axis(
 
 
 def without_maximum(value: SSAValue, axis: int, ops: list[Operation]) -> tuple[SSAValue, list[Operation]]:
-    """z, and the operations between, the last one first, if `value` is z - max(z) that only `ops` use; else `value`."""
+    """As `before_maximum`, if only `ops` use what is between; else `value` itself."""
+    before, between = before_maximum(value, axis)
+    return (value, []) if use_outside([*ops, *between]) is not None else (before, between)
+
+
+def before_maximum(value: SSAValue, axis: int) -> tuple[SSAValue, list[Operation]]:
+    """z, and the operations between, the last one first, if `value` is z - max(z); else `value`."""
     shifted = value.owner
     if not isinstance(shifted, graph.SubOp):
         return value, []
     found = along_one_axis(shifted.rhs, graph.ReduceMaxOp)
     if found is None or found[0] != shifted.lhs or found[1] != axis or shifted.lhs.type != value.type:
         return value, []
-    between = [shifted, *found[2]]
-    return (value, []) if use_outside([*ops, *between]) is not None else (shifted.lhs, between)
+    return shifted.lhs, [shifted, *found[2]]
