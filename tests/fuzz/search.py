@@ -44,7 +44,8 @@ def random_program(rng: Random, names: Sequence[str] | None = None, *, most: int
     program = builder.program
     made = [value for step in program.steps for value in step.results]
     used = {operand for step in program.steps for operand in step.operands}
-    also = [value for value in made if value in used and rng.random() < 0.2]
+    exposed = rng.choice((0.0, 0.2))  # long formulas are fused only if nothing inside is an output
+    also = [value for value in made if value in used and rng.random() < exposed]
     program.outputs = [value for value in made if value not in used or value in also]
     leaves = [value for value in program.leaves() if not value.structural]
     if program.outputs and leaves and rng.random() < 0.1:

@@ -188,3 +188,53 @@ def rotary(b: Builder, name: str) -> object:
 
     turned = joined(f("Neg", parts[1]), parts[0])
     return f.swapped("Add", f.swapped("Mul", f.x, table()), f.swapped("Mul", turned, table()))
+
+
+@operator("softmax")
+def softmax(b: Builder, name: str) -> object:
+    """Written out, or the logarithm of it; with the largest number subtracted or not."""
+    f = Formula(b, b.tensor(FLOATS, (2, 3), least=2, special=False))
+    axis = b.choice((-1, -1, 0))
+    axes = b.numbers([axis], bound=False)
+
+    def along(kind: str, value: Value) -> Value:
+        if kind == "ReduceSum" or b.opset >= 18:
+            return f(kind, value, axes)
+        return f(kind, value, axes=[axis])
+
+    maximum = along("ReduceMax", f.x) if b.flag() else None
+    shifted = f.x if maximum is None else f("Sub", f.x, maximum)
+    if b.rarely():
+        return f("Log", f("Softmax", shifted, axis=axis))
+    exponentials = f("Exp", shifted)
+    total = along("ReduceSum", exponentials)
+    if b.rarely():
+        total = f.swapped("Add", total, f.number(1.0))
+    match b.choice(("quotient", "product", "logarithm", "logarithm")):
+        case "quotient":
+            return f("Div", exponentials, total)
+        case "product":
+            return f.swapped("Mul", exponentials, f("Reciprocal", total))
+        case _ if maximum is not None and b.flag():
+            return f("Sub", f.x, f.swapped("Add", f("Log", total), maximum))
+        case _:
+            return f("Sub", shifted, f("Log", total))
+
+
+@operator("group-norm")
+def group_norm(b: Builder, name: str) -> object:
+    """As exporters write it: instances of groups, then a scale and a bias for each channel."""
+    groups, channels = b.choice((1, 2, 3)), b.integer(1, 3)
+    shape = (b.integer(1, 2), groups * channels, *b.shape(b.integer(1, 2), least=2))
+    f = Formula(b, b.tensor((F32,), shape=shape, special=False))
+    apart = f("Reshape", f.x, b.numbers((shape[0], groups, -1), bound=False))
+    ones, zeros = (
+        b.new([np.full(groups, number, F32)] * b.program.runs, constant=True)
+        for number in (b.choice((1.0, 1.0, 2.0)), 0.0)
+    )
+    y = f("InstanceNormalization", apart, ones, zeros, epsilon=0.1)
+    y = f("Reshape", y, b.numbers(shape, bound=False))
+    each = (shape[1], *(1 for _ in shape[2:]))
+    shapes = (each, each, (1, *each), (1,), shape)
+    y = f.swapped("Mul", y, b.parameter(F32, b.choice(shapes)))
+    return f.swapped("Add", y, b.parameter(F32, b.choice(shapes)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.fuzz.builder import F32, Builder
+from tests.fuzz.builder import F32, I32, Builder
 from tests.fuzz.operators.table import operator
 from tests.fuzz.program import Value
 
@@ -104,4 +104,36 @@ def movements(b: Builder, name: str) -> object:
                 (y,) = b.node("Cast", b.node("Cast", y, to=11)[0], to=1)
         if 0 in y.shape or y.rank == 0:
             break
+    return y
+
+
+@operator("algebra")
+def algebra(b: Builder, name: str) -> object:
+    """Two or three steps of arithmetic with constants, of which rules make fewer."""
+    x = b.tensor((F32, F32, I32), (1, 3), special=False)
+    floats = x.dtype == F32
+
+    def number() -> Value:
+        numbers = (0, 1, -1, 2, 4, 3, 0.25, 0.3) if floats else (0, 1, -1, 2, 4, 3)
+        array = np.full(b.choice(((), (), (1,), x.shape[-1:])), b.choice(numbers), x.dtype)
+        return b.new([array] * b.program.runs, constant=True)
+
+    y = x
+    for _ in range(b.integer(2, 3)):
+        match b.choice(("unary", "constant", "constant", "partner", "where")):
+            case "unary":
+                (y,) = b.node(
+                    b.choice(("Neg", "Abs", "Relu") if floats or b.opset >= 14 else ("Neg", "Abs")), y
+                )
+            case "constant":
+                kinds = ("Add", "Sub", "Mul", "Min", "Max", *(("Div", "Pow") if floats else ()))
+                operands = [y, number()]
+                (y,) = b.node(b.choice(kinds), *b.rng.sample(operands, 2))
+            case "partner":
+                (y,) = b.node(b.choice(("Add", "Sub", "Mul", "Min", "Max")), y, b.choice((x, y)))
+            case _:
+                (chosen,) = b.node("Less", x, number())
+                if b.flag():
+                    (chosen,) = b.node("Not", chosen)
+                (y,) = b.node("Where", chosen, y, number())
     return y
