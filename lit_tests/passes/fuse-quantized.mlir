@@ -78,6 +78,32 @@ func.func @float_weight(%q: tensor<3x2xi8>, %u: tensor<3x2xf32>, %s: tensor<f32>
 
 // -----
 
+// What is not known says so at the end that it is about.
+// CHECK-LABEL: @unknown
+// CHECK-NOT:     graph.transpose {{.*}}xi8>
+func.func @unknown(%q: tensor<3x2xi8>, %h: tensor<3x2xi4>, %s: tensor<f32>) -> (tensor<2x3xi8>, tensor<2x3xi8>, tensor<2x3xi8>, tensor<3x2xi8>) {
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %ones = graph.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+  %x = graph.dequantize %q, %s : (tensor<3x2xi8>, tensor<f32>) -> tensor<3x2xf32> loc("x")
+  %t = graph.transpose %x perm = [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  // expected-remark @below {{not fused: the scale or zero point of 'dequantize' (x) is not constant}}
+  %y = graph.quantize %t, %one : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xi8>
+  %u = graph.dequantize %h, %one : (tensor<3x2xi4>, tensor<f32>) -> tensor<3x2xf32> loc("u")
+  %v = graph.transpose %u perm = [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  // expected-remark @below {{not fused: 'dequantize' (u) is of i4, not integers of 8 or 16 bits}}
+  %z = graph.quantize %v, %one : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xi8>
+  %w = graph.dequantize %q, %one : (tensor<3x2xi8>, tensor<f32>) -> tensor<3x2xf32>
+  %a = graph.transpose %w perm = [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  // expected-remark @below {{not fused: 'quantize' has several scales or zero points}}
+  %b = graph.quantize %a, %ones : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi8>
+  %c = graph.add %w, %w : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  // expected-remark @below {{not fused: the scale or zero point of 'quantize' is not constant}}
+  %d = graph.quantize %c, %s : (tensor<3x2xf32>, tensor<f32>) -> tensor<3x2xi8>
+  func.return %y, %z, %b, %d : tensor<2x3xi8>, tensor<2x3xi8>, tensor<2x3xi8>, tensor<3x2xi8>
+}
+
+// -----
+
 // CHECK-LABEL: @movement
 // CHECK:         %y = graph.transpose %q perm = [1, 0] : (tensor<3x2xi8>) -> tensor<2x3xi8>
 // CHECK:         graph.quantize

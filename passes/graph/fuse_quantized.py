@@ -22,7 +22,14 @@ from mlopt.passes.graph.algebra import is_normal
 from mlopt.passes.graph.constants import make_constant
 from mlopt.passes.graph.fusion import Fusion, Group, Miss, described, fuse
 from mlopt.passes.graph.quantized_products import QuantizedProduct
-from mlopt.passes.graph.quantized_values import Quantized, element_of, quantized, quantized_as, width_of
+from mlopt.passes.graph.quantized_values import (
+    Quantized,
+    element_of,
+    quantized,
+    quantized_as,
+    why_unknown,
+    width_of,
+)
 from mlopt.passes.graph.saturation import below_absorbed
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
@@ -141,14 +148,16 @@ class MovedIntegers(Fusion):
 
     def match(self, op: Operation) -> Group | Miss | None:
         assert isinstance(op, graph.QuantizeOp)
-        to = quantized_as(op, self.ctx)
-        if to is None:
-            return None
         ops: list[Operation] = [op]
         sources = self._sources(op.input, ops)
         if sources is None or len(ops) == 1:
             return None
-        for source in sources:
+        for end in (op, *sources):
+            if (unknown := why_unknown(end, self.ctx)) is not None:
+                return Miss(unknown)
+        to = quantized_as(op, self.ctx)
+        assert to is not None
+        for source in filter(None, (quantized(end.result, self.ctx) for end in sources)):
             if not source.same_numbers(to):
                 what = f"scale {source.scale:.6g}, zero point {source.zero}"
                 return Miss(
@@ -156,12 +165,11 @@ class MovedIntegers(Fusion):
                 )
         return Group(ops, lambda: self._moved(op.input, to), "movements of the integers")
 
-    def _sources(self, value: SSAValue, ops: list[Operation]) -> list[Quantized] | None:
+    def _sources(self, value: SSAValue, ops: list[Operation]) -> list[graph.DequantizeOp] | None:
         """What movements that end in `value` move, if all of it is dequantized; the movements are added to `ops`."""
-        known = quantized(value, self.ctx)
-        if known is not None:
-            return [known]
         movement = value.owner
+        if isinstance(movement, graph.DequantizeOp):
+            return [movement]
         if isinstance(movement, _MOVEMENTS | graph.ConcatOp):
             ops.append(movement)
             parts = [self._sources(operand, ops) for operand in dict.fromkeys(movement.operands)]
@@ -202,12 +210,14 @@ class QuantizedArithmetic(Fusion):
         to = quantized_as(op, self.ctx)
         value, between = below_absorbed(op, self.ctx)
         arithmetic = value.owner
-        if to is None or not isinstance(arithmetic, _Arithmetic):
+        if not isinstance(arithmetic, _Arithmetic):
             return None
         sources = [quantized(operand, self.ctx) for operand in arithmetic.operands]
         known = [source for source in sources if source is not None]
         if not known:
             return None
+        if to is None:
+            return Miss(why_unknown(op, self.ctx) or "")
         if len(known) < len(sources):
             return Miss(f"an operand of {described(arithmetic)} is not dequantized by one constant scale")
         if isinstance(arithmetic, graph.AveragePoolOp) and _counts_padding(arithmetic):

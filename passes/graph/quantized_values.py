@@ -15,6 +15,7 @@ from mlopt.dialects.graph.base import is_unsigned, shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import integer_range
 from mlopt.passes.graph.constants import constant_value
+from mlopt.passes.graph.fusion import described
 
 Array: TypeAlias = np.ndarray
 EXACT = 1 << 24
@@ -113,6 +114,24 @@ def quantized_as(op: graph.QuantizeOp, ctx: CompilerContext) -> Quantized | None
         if element_of(op.input) == f32 and rank_of_parameters(op) == 0
         else None
     )
+
+
+def why_unknown(op: graph.QuantizeOp | graph.DequantizeOp, ctx: CompilerContext) -> str | None:
+    """Why there is nothing that `op` quantizes to, or dequantizes, or None."""
+    is_known = quantized_as(op, ctx) if isinstance(op, graph.QuantizeOp) else quantized(op.result, ctx)
+    if is_known is not None:
+        return None
+    numbers, integers = (op.input, op.result) if isinstance(op, graph.QuantizeOp) else (op.result, op.input)
+    parameters = [value for value in (op.scale, op.zero_point) if value is not None]
+    if element_of(numbers) != f32:
+        return f"{described(op)} is of {element_of(numbers)}, not f32"
+    if width_of(element_of(integers)) is None:
+        return f"{described(op)} is of {element_of(integers)}, not integers of 8 or 16 bits"
+    if any(constant_value(value, ctx) is None for value in parameters):
+        return f"the scale or zero point of {described(op)} is not constant"
+    if any(single_number(value, ctx) is None for value in parameters):
+        return f"{described(op)} has several scales or zero points"
+    return f"products with the scale of {described(op)} would not be normal numbers"
 
 
 def rank_of_parameters(op: graph.QuantizeOp) -> int:
