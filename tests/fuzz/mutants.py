@@ -87,6 +87,10 @@ def _evaluated(draft: Draft) -> Program:
         operands = tuple(values[name] for name in names_read(node) if name in values)
         if node.op_type in ("Div", "Mod") and _has_zero_integers(operands[-1]):
             raise Unfit("a division of integers by 0, at which onnxruntime ends")
+        if node.op_type == "Clip" and any(_has_nan(bound) for bound in operands[1:]):
+            raise Unfit("a bound that the standard says nothing of")
+        if node.op_type.startswith("Reduce") and _repeats_axes(node, operands):
+            raise Unfit("an axis that is there twice, which the standard says nothing of")
         found, errors = evaluate_step(node, operands, draft.opset, draft.runs)
         names = [name for name in node.output if name]
         results = tuple(Value(n, a, "node", e) for n, a, e in zip(names, found, errors, strict=True))
@@ -104,6 +108,16 @@ def _evaluated(draft: Draft) -> Program:
 
 def _has_zero_integers(divisor: Value) -> bool:
     return not is_floating(divisor.arrays[0]) and any((array == 0).any() for array in divisor.arrays)
+
+
+def _repeats_axes(node: onnx.NodeProto, operands: Sequence[Value]) -> bool:
+    given = [attribute.ints for attribute in node.attribute if attribute.name == "axes"]
+    axes = np.array([*operands[1].arrays[0].reshape(-1)] if len(operands) > 1 else [*(given or [()])[0]])
+    return operands[0].rank > 0 and len(set((axes % operands[0].rank).tolist())) < axes.size
+
+
+def _has_nan(value: Value) -> bool:
+    return is_floating(value.arrays[0]) and any(np.isnan(array).any() for array in value.arrays)
 
 
 # What leaves hold
@@ -260,7 +274,10 @@ def another_operator(draft: Draft) -> None:
 
 def another_attribute(draft: Draft) -> None:
     """A number is off, or two of a list are exchanged."""
-    attribute = draft.rng.choice(list(_node(draft, lambda node: node.attribute).attribute))
+    node = _node(
+        draft, lambda node: node.attribute and node.op_type != "Cast"
+    )  # integers hold not every number
+    attribute = draft.rng.choice(list(node.attribute))
     if attribute.type == onnx.AttributeProto.INT:
         attribute.i = draft.rng.choice((attribute.i + 1, attribute.i - 1, -attribute.i, 1 - attribute.i))
     elif attribute.type == onnx.AttributeProto.FLOAT:
