@@ -2,6 +2,7 @@
 
 from mlopt.diagnostics.diagnostic import Diagnostic, Place, Severity
 from mlopt.diagnostics.errors import (
+    EndlessRewrite,
     InputError,
     MloptError,
     ParseFailure,
@@ -29,6 +30,7 @@ from mlopt.diagnostics.wording import counted
 __all__ = [
     "REMARK_KINDS",
     "Diagnostic",
+    "EndlessRewrite",
     "InputError",
     "MloptError",
     "ParseFailure",

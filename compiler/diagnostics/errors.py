@@ -68,5 +68,9 @@ class PassFailure(MloptError):
     """A pass that could not do its work, or broke a rule it promised to keep."""
 
 
+class EndlessRewrite(PassFailure):
+    """A pass that goes on rewriting without end."""
+
+
 class RunError(MloptError):
     """Something went wrong while a compiled model ran."""

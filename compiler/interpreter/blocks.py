@@ -25,11 +25,17 @@ from mlopt.ir.locations import place_of_op
 class BlockEvaluator:
     """Evaluates blocks; `evaluate` is for a level to extend.
 
-    `disturb` is applied to every result of an operation, if it is given: to see how much roundings matter.
+    `disturb` is applied to every result of an operation, if it is given: to see how much roundings matter. `entered`
+    is told each block that is evaluated: to see which branches inputs take.
     """
 
-    def __init__(self, disturb: Callable[[Array], Array] | None = None):
+    def __init__(
+        self,
+        disturb: Callable[[Array], Array] | None = None,
+        entered: Callable[[Block], object] | None = None,
+    ):
         self._disturb = disturb
+        self._entered = entered
 
     def evaluate_block(
         self, block: Block, values: dict[SSAValue, Array], *, owned: bool = False
@@ -38,6 +44,8 @@ class BlockEvaluator:
 
         With `owned`, nothing else looks at `values`: each is dropped after its last use.
         """
+        if self._entered is not None:
+            self._entered(block)
         uses = Counter(operand for op in block.walk() for operand in op.operands) if owned else None
         for op in block.ops:
             if isinstance(op, func.ReturnOp | YieldOp | scf.YieldOp | scf.ConditionOp):

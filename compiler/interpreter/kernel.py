@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlopt.diagnostics import InputError
 from mlopt.dialects.kernel import (
@@ -68,10 +68,11 @@ def evaluate_function(
     weights: WeightStore,
     *,
     disturb: Callable[[Array], Array] | None = None,
+    entered: Callable[[Block], object] | None = None,
 ) -> dict[str, Array]:
     """`evaluate_module` for a function of any name. A value is dropped after its last use.
 
-    `disturb`, if given, is applied to every result of an operation.
+    `disturb`, if given, is applied to every result of an operation, and `entered` is told each block.
     """
     require_known_integers(main)
     block = main.body.block
@@ -81,7 +82,7 @@ def evaluate_function(
     ):
         values[arg] = _input(arg, _text(attributes, "mlopt.name") or f"arg{i}", attributes, inputs)
     with np.errstate(all="ignore"):  # overflow, NaN and division by zero have results
-        results = _Evaluator(weights, disturb).evaluate_block(block, values, owned=True)
+        results = _Evaluator(weights, disturb, entered).evaluate_block(block, values, owned=True)
     named: dict[str, Array] = {}
     extents: dict[Extent, int] = {}
     for i, (result, attributes) in enumerate(
@@ -140,8 +141,13 @@ def _input(arg: SSAValue, name: str, attributes: DictionaryAttr, inputs: Mapping
 class _Evaluator(BlockEvaluator):
     """Evaluates blocks of a kernel-level module; values of tensors are arrays that are never written to."""
 
-    def __init__(self, weights: WeightStore, disturb: Callable[[Array], Array] | None = None):
-        super().__init__(disturb)
+    def __init__(
+        self,
+        weights: WeightStore,
+        disturb: Callable[[Array], Array] | None,
+        entered: Callable[[Block], object] | None,
+    ):
+        super().__init__(disturb, entered)
         self._weights = weights
 
     def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import getclosurevars
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, NoReturn, get_args
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
@@ -30,7 +30,7 @@ from xdsl.traits import ConstantLike, HasFolder
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.worklist import Worklist
 
-from mlopt.diagnostics import PassFailure, Place
+from mlopt.diagnostics import EndlessRewrite, PassFailure, Place
 from mlopt.ir.effects import is_dead
 from mlopt.ir.locations import fuse_locations, place_of, place_of_op
 from mlopt.ir.names import copy_name
@@ -46,8 +46,9 @@ DRIVER_REWRITES = {
 }
 """What the driver does itself, by the names that it is counted and switched off by."""
 
-MAX_REWRITES = 10_000_000
-"""A bound that only a rewrite that never ends can reach."""
+MAX_REWRITES = 10_000
+MAX_REWRITES_PER_OPERATION = 100
+"""More rewrites than both together only one that never ends can need: models take less than one per operation."""
 
 
 class RewriteResult(NamedTuple):
@@ -63,7 +64,7 @@ def rewrite_greedily(
     patterns: Sequence[RewritePattern],
     *,
     ctx: Context | None = None,
-    max_rewrites: int = MAX_REWRITES,
+    max_rewrites: int | None = None,
     dce: bool = False,
     fold: bool = False,
 ) -> RewriteResult:
@@ -72,8 +73,9 @@ def rewrite_greedily(
     For each operation, in program order and again after a change near it: erase it if it is dead (`dce`), else fold
     it (`fold`, which needs `ctx` to build constants), else apply the first pattern that does something.
     An operation that a pattern inserts without a location gets the fused location of the matched operation and of
-    those that the pattern erased. Stops after `max_rewrites` rewrites. A pattern that raises
-    `PassFailedException` or `VerifyException` ends the rewrite with a `PassFailure` at the operation's place.
+    those that the pattern erased. Stops after `max_rewrites` rewrites; without that, a rewrite that never ends is an
+    `EndlessRewrite`, which names the pattern. A pattern that raises `PassFailedException` or `VerifyException` ends the
+    rewrite with a `PassFailure` at the operation's place.
     Inside `limited_rewrites`, it also ends where that limit is reached.
     """
     if fold and ctx is None:
@@ -227,7 +229,7 @@ class _Driver:
         root: Operation,
         patterns: Sequence[RewritePattern],
         ctx: Context | None,
-        max_rewrites: int,
+        max_rewrites: int | None,
         *,
         dce: bool,
         fold: bool,
@@ -238,6 +240,7 @@ class _Driver:
         self.dce = dce and is_enabled(ERASE_DEAD)
         self.folder = Folder(ctx) if fold and ctx is not None and is_enabled(FOLD) else None
         self.max_rewrites = max_rewrites
+        self.bound = MAX_REWRITES
         self.rewrites = 0
         self.limit = current_limit()
         self.scope = current_scope()
@@ -253,9 +256,12 @@ class _Driver:
             operation_replacement_handler=[self._replaced],
         )
         self.rewriter = _Rewriter(listener)
+        self.done = "", "", Place()
+        """The rewrite that was done last: the name of the pattern, that of the operation, and its place."""
 
     def run(self) -> RewriteResult:
         changed = False
+        self.bound += MAX_REWRITES_PER_OPERATION * sum(1 for _ in self.root.walk())
         while True:
             before = self.rewrites
             converged = self._sweep()
@@ -277,9 +283,19 @@ class _Driver:
             if not self._visit(op):
                 continue
             self.rewrites += 1
-            if self.rewrites >= self.max_rewrites:
+            if self.max_rewrites is None:
+                if self.rewrites >= self.bound:
+                    self._fail_to_end()
+            elif self.rewrites >= self.max_rewrites:
                 return False
         return True
+
+    def _fail_to_end(self) -> NoReturn:
+        name, op, place = self.done
+        raise EndlessRewrite(
+            f"the rewrite does not end: after {self.rewrites} of them, '{name}' still rewrites '{op}'",
+            place=place,
+        )
 
     def _push(self, op: Operation) -> None:
         """Visit an operation later, if there is anything that may happen to it."""
@@ -322,8 +338,14 @@ class _Driver:
                 if rewriter.has_done_action:
                     self._done(pattern, op, start)
                     return True
-        except DiagnosticException as error:
-            raise PassFailure(str(error), place=place_of_op(op)) from error
+        except Exception as error:
+            tried = FOLD if self.scope is None or self.scope.current is None else self.scope.current
+            if self.limit is not None:  # to blame it
+                self.limit.record(tried, op, start.place)
+            if isinstance(error, DiagnosticException):
+                raise PassFailure(str(error), place=place_of_op(op)) from error
+            error.add_note(f"by '{tried}' on '{op.name}' at {start.place}")
+            raise
         finally:
             _locate(self.match)
             _keep_way(self.match)
@@ -337,6 +359,7 @@ class _Driver:
         while isinstance(pattern, PatternSet) and pattern.applied is not None:
             pattern = pattern.applied
         name = pattern if isinstance(pattern, str) else pattern_name(pattern)
+        self.done = name, op.name, start.place
         if self.limit is not None:
             self.limit.record(name, op, start.place)
         scope = self.scope

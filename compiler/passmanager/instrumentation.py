@@ -32,6 +32,10 @@ class Instrumentation:
     def after_failure(self, pass_: Pass, op: Operation) -> None:
         """The pass raised an error, or left IR that does not verify."""
 
+    def recover(self, pass_: Pass, op: Operation, error: Exception) -> bool:
+        """The pass failed by a fault of its own. Who undoes what it did to `op` returns True: the run goes on."""
+        return False
+
 
 @dataclass
 class IRPrinting(Instrumentation):

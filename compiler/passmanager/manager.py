@@ -12,7 +12,16 @@ from xdsl.ir import Operation
 from xdsl.traits import IsolatedFromAbove
 from xdsl.utils.exceptions import DiagnosticException
 
-from mlopt.diagnostics import Diagnostic, MloptError, PassFailure, PipelineError, Remark, Severity, counted
+from mlopt.diagnostics import (
+    Diagnostic,
+    EndlessRewrite,
+    MloptError,
+    PassFailure,
+    PipelineError,
+    Remark,
+    Severity,
+    counted,
+)
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.locations import place_of_op
 from mlopt.ir.verifier import first_sentence, verify_op
@@ -110,18 +119,14 @@ class PassManager:
                 f"can't run '{self.pipeline.anchor}' pass manager on '{module.name}' op",
                 place=place_of_op(module),
             )
-        self._check_anchors(self.pipeline.elements, module)
+        self._warn_of_idle_anchors(self.pipeline.elements, module)
         results: dict[int, PassResult] = {}
         self._create_results(self.pipeline.elements, (self.pipeline.anchor,), results)
         self._run_elements(self.pipeline.elements, module, _Progress(results))
         return list(results.values())
 
-    def _check_anchors(self, elements: Sequence[Element], module: ModuleOp) -> None:
-        """Raise `PipelineError` for a nested pipeline whose anchor shares values with what is around it.
-
-        A pass that runs on such an operation could not know who else uses them. One that is for no known operation runs
-        nowhere, as in MLIR: the user is warned.
-        """
+    def _warn_of_idle_anchors(self, elements: Sequence[Element], module: ModuleOp) -> None:
+        """Warn the user of nested pipelines that, as in MLIR, run nowhere: those for what is no operation."""
         for element in elements:
             if isinstance(element, Pass):
                 continue
@@ -129,14 +134,7 @@ class PassManager:
                 kind = self.ctx.get_optional_op(element.anchor)
                 if kind is None or issubclass(kind, UnregisteredOp):
                     self.ctx.warn(f"there is no operation '{element.anchor}': its passes run nowhere", module)
-                elif not kind.has_trait(IsolatedFromAbove):
-                    raise PipelineError(
-                        f"trying to schedule a pass on '{element.anchor}', an operation not marked as "
-                        f"'IsolatedFromAbove'; passes run on 'builtin.module', 'func.func' and others that use no "
-                        "value from outside",
-                        place=place_of_op(module),
-                    )
-            self._check_anchors(element.elements, module)
+            self._warn_of_idle_anchors(element.elements, module)
 
     def _create_results(
         self, elements: Sequence[Element], path: tuple[str, ...], results: dict[int, PassResult]
@@ -158,6 +156,7 @@ class PassManager:
             match element:
                 case Pipeline():
                     for child in list(_anchored(op, element)):
+                        _require_isolated(child)
                         self._run_elements(element.elements, child, progress, repeated)
                 case Fixpoint():
                     self._run_fixpoint(element, op, progress)
@@ -193,26 +192,34 @@ class PassManager:
             instrumentation.before_pass(pass_, op)
         before = Counter(self.ctx.statistics)
         start = time.perf_counter()
+        is_done = is_undone = False
         try:
             _check(pass_, progress.open_conditions(pass_.requires, op), op, "requires")
             progress.hold(pass_.requires, op)
             changed, patterns = _apply(pass_, self.ctx, op)
+            is_done = True
             if changed and self.verify_each:
                 _verify(pass_, op)
             ensured = pass_.ensures if changed else progress.open_conditions(pass_.ensures, op)
             _check(pass_, ensured, op, "ensures")
-        except Exception:
+        except Exception as error:
             for instrumentation in self.instrumentations:
                 instrumentation.after_failure(pass_, op)
-            raise
+            is_undone = (is_done or _is_fault(error)) and any(
+                instrumentation.recover(pass_, op, error) for instrumentation in self.instrumentations
+            )
+            if not is_undone:
+                raise
+            changed, patterns = False, Counter[str]()
         finally:
             result.seconds += time.perf_counter() - start
         claimed = changed
-        for instrumentation in self.instrumentations:
+        for instrumentation in self.instrumentations if not is_undone else ():
             changed = instrumentation.review(pass_, op, changed)
+        is_undone |= claimed and not changed
         result.changed |= changed
-        self._note(pass_, op, progress, changed, undone=claimed and not changed)
-        if claimed == changed:
+        self._note(pass_, op, progress, changed, undone=is_undone)
+        if not is_undone and claimed == changed:
             progress.hold(pass_.ensures, op)
         if (pass_, op) not in progress.undone:
             result.patterns += patterns
@@ -281,6 +288,16 @@ def _runs_on(pipeline: Pipeline, op: Operation) -> bool:
     return op.has_trait(IsolatedFromAbove) and all(anchor in (None, op.name) for anchor in anchors)
 
 
+def _require_isolated(op: Operation) -> None:
+    """Raise `PipelineError` if an operation uses values from around it: a pass on it can't know who else does."""
+    if not op.has_trait(IsolatedFromAbove, value_if_unregistered=False):
+        raise PipelineError(
+            f"'{op.name}' op trying to schedule a pass on an operation not marked as 'IsolatedFromAbove'; passes run "
+            "on 'builtin.module', 'func.func' and others that use no value from outside",
+            place=place_of_op(op),
+        )
+
+
 def _apply(pass_: Pass, ctx: CompilerContext, op: Operation) -> tuple[bool, Counter[str]]:
     """Whether the pass changed anything, and how often each pattern was applied."""
     try:
@@ -299,6 +316,11 @@ def _apply(pass_: Pass, ctx: CompilerContext, op: Operation) -> tuple[bool, Coun
         error.add_note(f"while running pass '{pass_.name}' on '{op.name}' at {place_of_op(op)}")
         raise
     return changed, scope.counts
+
+
+def _is_fault(error: Exception) -> bool:
+    """Whether what a pass raised is a fault of its own: neither something that it refuses, nor want of memory."""
+    return isinstance(error, EndlessRewrite) or not isinstance(error, MloptError | MemoryError)
 
 
 def _verify(pass_: Pass, op: Operation) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.ir.rewrite_limit import Rewrite, limited_rewrites
-from mlopt.validation.trial import Sample, Suspect, judge, run_quietly
+from mlopt.validation.trial import Sample, Suspect, failure_of, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Blame:
     total: int
 
 
-def find_blame(suspect: Suspect, before: ModuleOp, sample: Sample) -> Blame:
-    """The rewrite that makes the function compute something else than it should.
+def find_blame(suspect: Suspect, before: ModuleOp, sample: Sample | None) -> Blame:
+    """The rewrite that makes the function of a sample compute something else than it should, or the pass fail.
 
     Runs the pass about `log2(rewrites)` times on copies of `before`.
     """
@@ -42,14 +42,14 @@ def find_blame(suspect: Suspect, before: ModuleOp, sample: Sample) -> Blame:
 def _run(
     suspect: Suspect,
     before: ModuleOp,
-    sample: Sample,
+    sample: Sample | None,
     limit: int | None,
 ) -> tuple[bool, int, Rewrite | None]:
     """Whether so many rewrites do harm, how many were done, and the last of them."""
     after = before.clone()
     with limited_rewrites(limit) as counter:
-        try:
-            run_quietly(suspect, after)
-        except Exception:  # half a pass may leave what the other half trips over
-            return True, counter.count, counter.last
-    return judge(suspect, after, [sample])[0].difference is not None, counter.count, counter.last
+        failure = failure_of(suspect, after)
+    is_wrong = failure is not None  # half a pass may leave what the other half trips over
+    if sample is not None and not is_wrong:
+        is_wrong = judge(suspect, after, [sample])[0].difference is not None
+    return is_wrong, counter.count, counter.last

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block
 
 from mlopt.compilation import is_planned, level_of
 from mlopt.diagnostics import InputError, MloptError
@@ -81,17 +82,23 @@ class Evaluator:
         inputs: Mapping[str, Array],
         *,
         disturb: Callable[[Array], Array] | None = None,
+        entered: Callable[[Block], object] | None = None,
     ) -> dict[str, Array]:
         """The outputs of a function by name, for its inputs by name, in order.
 
-        `disturb`, if given, is applied to every result of an operation, but not at the memref level. Raises what the
+        `disturb`, if given, is applied to every result of an operation, and `entered` is told each block that is
+        evaluated, but not at the memref level. Raises what the
         evaluators raise; `LookupError` if the function is not there.
         """
         match self.level:
             case "graph":
-                return evaluate_graph(self._function(function), inputs, self.weights, disturb=disturb)
+                return evaluate_graph(
+                    self._function(function), inputs, self.weights, disturb=disturb, entered=entered
+                )
             case "kernel":
-                return evaluate_kernel(self._function(function), inputs, self.weights, disturb=disturb)
+                return evaluate_kernel(
+                    self._function(function), inputs, self.weights, disturb=disturb, entered=entered
+                )
             case "memref":
                 executable = self._executable
                 names = [spec.name for spec in executable.inputs]

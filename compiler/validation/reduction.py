@@ -63,44 +63,56 @@ class Case:
         return place_of_op(last)
 
 
-def reduce_case(
-    suspect: Suspect, before: ModuleOp, function: str, inputs: Mapping[str, Array], output: str
-) -> Case:
-    """The smallest part found of a function of `before` that the pass still changes; at worst the whole module.
+Shows = Callable[[Case], bool]
+"""Whether a case shows a fault."""
 
-    At the memref level, where values are memory, the module stays as it is.
+
+def is_changed(case: Case) -> bool:
+    """Whether the pass changes what the function computes."""
+    verdict = try_on(case.suspect, case.module, case.function, case.inputs)
+    return verdict is not None and verdict.difference is not None
+
+
+def reduce_case(case: Case, shows: Shows, output: str | None = None, *, trials: int = MAX_TRIALS) -> Case:
+    """The smallest case found, of parts of the function of `case`, that shows the same fault; at worst that itself.
+
+    `output` is the output in which it shows, if it does in one; `trials` is how many parts are tried. At the memref
+    level, where values are memory, the module stays as it is.
     """
-    whole = Case(suspect, before, function, inputs)
-    if level(before) == "memref":
-        return whole
-    return _Reducer().reduce(whole, output)
+    if level(case.module) == "memref":
+        return case
+    return _Reducer(shows, trials).reduce(case, output)
 
 
 @dataclass
 class _Reducer:
-    trials: int = 0
+    shows: Shows
+    trials: int
 
-    def reduce(self, case: Case, output: str) -> Case:
+    def reduce(self, case: Case, output: str | None) -> Case:
         """Steps 1 to 4 of the module's documentation."""
+        if output is not None:
+            case = self._keep(case, self._one_output(case, output))
+        case = self._search(case, lambda whole, n: range(n))
+        case = self._search(case, lambda whole, n: range(whole.size - n, whole.size))
+        case = self._leave_out(case)
+        return self._single_result(case)
+
+    def _one_output(self, case: Case, output: str) -> Case | None:
+        """What makes one output, and that alone."""
         names = [attributes.get("mlopt.name") for attributes in result_attributes(case.func)]
         position = next(
             (i for i, name in enumerate(names) if name == StringAttr(output) or output == f"result{i}"), 0
         )
         terminator = case.func.body.block.last_op
         assert terminator is not None
-        count = case.size
-        case = self._keep(case, self._part(case, range(count), [terminator.operands[position]]))
-        case = self._search(case, lambda whole, n: range(n))
-        case = self._search(case, lambda whole, n: range(whole.size - n, whole.size))
-        case = self._leave_out(case)
-        return self._single_result(case)
+        return self._part(case, range(case.size), [terminator.operands[position]])
 
     def _fails(self, case: Case) -> bool:
-        if self.trials >= MAX_TRIALS:
+        if not self.trials:
             return False
-        self.trials += 1
-        verdict = try_on(case.suspect, case.module, case.function, case.inputs)
-        return verdict is not None and verdict.difference is not None
+        self.trials -= 1
+        return self.shows(case)
 
     def _keep(self, case: Case, smaller: Case | None) -> Case:
         """The smaller case if it still fails, else the other."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -13,18 +15,18 @@ from mlopt.files import check_writable, replacing
 from mlopt.ir.printer import print_module
 from mlopt.passmanager.pipeline import element_text
 from mlopt.save import used_weights
-from mlopt.validation.comparing import Difference
-from mlopt.validation.reduction import Case
+from mlopt.validation.reduction import Case, is_changed
 from mlopt.validation.seeding import seeded_inputs
-from mlopt.validation.trial import Suspect, at_path, try_on
+from mlopt.validation.trial import Suspect, at_path
 
 MAX_FILES = 1000
 """Names tried for a reproducer in one folder: `PASS-1.mlir`, `PASS-2.mlir`, ..."""
 
 
-def write_reproducer(case: Case, difference: Difference, folder: Path) -> Path:
+def write_reproducer(case: Case, story: Sequence[str], folder: Path, *, needs_inputs: bool) -> Path:
     """Write `PASS-N.mlir` to a folder, under a name that is free, with what it needs beside it.
 
+    `story` says in lines what the pass does; where it `needs_inputs`, it does that to what is computed of them.
     `PASS-N.safetensors` has the weights if there are any, `PASS-N.npz` the inputs unless seeded ones do. Raises
     `InputError` if the files can't be written.
     """
@@ -36,7 +38,7 @@ def write_reproducer(case: Case, difference: Difference, folder: Path) -> Path:
     path = _free_name(folder, suspect.pass_.name)
     check_writable(path)
     inputs = None
-    if not _seeded_inputs_show_it(case):
+    if needs_inputs and not _seeded_inputs_show_it(case):
         inputs = path.with_suffix(".npz")
         write_npz(inputs, case.inputs)
     weights = used_weights(case.module)
@@ -47,11 +49,7 @@ def write_reproducer(case: Case, difference: Difference, folder: Path) -> Path:
         f"--validate={suspect.tolerance:.3g}",
         *([f"--inputs={inputs.name}"] if inputs is not None else []),
     ]
-    header = (
-        f"// Pass '{suspect.pass_.name}' changes output '{difference.output}' of '@{difference.function}':\n"
-        f"// it {difference.reason}.\n"
-        f"// {shlex.join(command)}\n"
-    )
+    header = "".join(f"// {line}\n" for line in (*story, shlex.join(command)))
     with replacing(path) as file:
         file.write(f"{header}{print_module(case.module)}\n".encode())
     return path
@@ -80,5 +78,4 @@ def _seeded_inputs_show_it(case: Case) -> bool:
         inputs = seeded_inputs(case.func, case.suspect.ctx.weights)
     except InputError:
         return False
-    verdict = try_on(case.suspect, case.module, case.function, inputs)
-    return verdict is not None and verdict.difference is not None
+    return is_changed(replace(case, inputs=inputs))

@@ -75,9 +75,9 @@ def function_inputs(func: FuncOp) -> list[FunctionInput]:
     return found
 
 
-def seeded_inputs(func: FuncOp, weights: WeightStore) -> dict[str, Array]:
+def seeded_inputs(func: FuncOp, weights: WeightStore, seed: int = SEED) -> dict[str, Array]:
     """Random inputs of a function by name; errors as for `function_inputs`."""
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(seed)
     return {each.name: _draw(each, generator, weights) for each in function_inputs(func)}
 
 

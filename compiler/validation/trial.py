@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 from mlopt.compilation import is_planned
 from mlopt.diagnostics import MloptError
 from mlopt.ir.context import CompilerContext
+from mlopt.ir.verifier import verify_op
 from mlopt.passmanager.base import Pass, run_pass
 from mlopt.validation.comparing import Difference, Verdict, compare_outputs
 from mlopt.validation.evaluation import Array, Evaluator
@@ -49,10 +50,19 @@ def at_path(root: Operation, path: Path) -> Operation:
     return root
 
 
-def run_quietly(suspect: Suspect, module: ModuleOp) -> None:
-    """Run the pass on a module; what it reports is forgotten."""
+def failure_of(suspect: Suspect, module: ModuleOp) -> Exception | None:
+    """Run the pass on a module, and return what it raises, or what is wrong with the IR that it leaves.
+
+    What it reports is forgotten.
+    """
+    op = at_path(module, suspect.path)
     with forgotten_reports(suspect.ctx):
-        run_pass(suspect.pass_, suspect.ctx, at_path(module, suspect.path))
+        try:
+            run_pass(suspect.pass_, suspect.ctx, op)
+            verify_op(op)
+        except Exception as error:  # whatever a pass raises on a module cut to pieces
+            return error
+    return next(filter(None, (condition(op) for condition in suspect.pass_.ensures)), None)
 
 
 @contextmanager
@@ -88,12 +98,16 @@ class Sample:
 
 
 def try_on(suspect: Suspect, before: ModuleOp, function: str, inputs: Mapping[str, Array]) -> Verdict | None:
-    """Whether the pass changes what a function of `before` computes; None if that can't be told. `before` stays."""
+    """Whether the pass changes what a function of `before` computes; None if that can't be told. `before` stays.
+
+    Nor can it where the pass fails, which is another fault.
+    """
     try:
         outputs = Evaluator(before, suspect.ctx.weights).run(function, inputs)
-        after = before.clone()
-        run_quietly(suspect, after)
-    except Exception:  # whatever a pass, or an evaluation, raises on a module cut to pieces
+    except Exception:  # whatever an evaluation raises on a module cut to pieces
+        return None
+    after = before.clone()
+    if failure_of(suspect, after) is not None:
         return None
     return judge(suspect, after, [Sample(function, inputs, outputs)])[0]
 

@@ -8,19 +8,22 @@ and what the pass reported is forgotten; the pipeline goes on from the IR before
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isfinite
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from mlopt.diagnostics import (
     Diagnostic,
+    EndlessRewrite,
     MloptError,
     Place,
     Severity,
@@ -30,7 +33,9 @@ from mlopt.diagnostics import (
 )
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import typed_array
+from mlopt.ir.locations import place_of_op
 from mlopt.ir.rewrite_limit import Rewrite
+from mlopt.ir.verifier import verify_op
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.instrumentation import Instrumentation
 from mlopt.validation.bisection import Blame, find_blame
@@ -42,10 +47,16 @@ from mlopt.validation.evaluation import (
     level,
     require_evaluable,
 )
-from mlopt.validation.reduction import reduce_case
+from mlopt.validation.reduction import MAX_TRIALS, Case, is_changed, reduce_case
 from mlopt.validation.reproducer import write_reproducer
-from mlopt.validation.seeding import function_inputs, seeded_inputs
-from mlopt.validation.trial import ReportMark, Sample, Suspect, at_path, judge, path_of
+from mlopt.validation.seeding import SEED, function_inputs, seeded_inputs
+from mlopt.validation.trial import ReportMark, Sample, Suspect, at_path, failure_of, judge, path_of
+
+ENDLESS_TRIALS = 8
+"""How often a pass that does not end is tried on parts of a module, each time up to its bound."""
+
+BRANCH_TRIALS = 8
+"""How many seeded inputs are tried to take every branch; those are kept that take new ones."""
 
 SAFETY = 8
 """Where single roundings change an output by this part of the tolerance, a conversion is not judged by it."""
@@ -78,17 +89,21 @@ class ValidatedPass:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A change that was undone: what differed, which rewrite is to blame, and the file that shows it."""
+    """A change that was undone: what is wrong with it, which rewrite is to blame, and the file that shows it.
+
+    `difference` is what differed; None where the pass failed.
+    """
 
     pass_name: str
-    difference: Difference
+    reason: str
+    difference: Difference | None
     tolerance: float
     blame: Blame | None
     reproducer: Path | None
     diagnostic: Diagnostic
 
 
-@dataclass
+@dataclass(eq=False)
 class _Known:
     """Inputs of a function, and its outputs for them as of the last change accepted (None: not known)."""
 
@@ -115,7 +130,7 @@ class Validator(Instrumentation):
     rejections: list[Rejection] = field(default_factory=list[Rejection])
     _snapshot: ModuleOp | None = None
     _mark: ReportMark | None = None
-    _known: dict[tuple[str, str], _Known] = field(default_factory=dict[tuple[str, str], _Known])
+    _known: dict[str, list[_Known]] = field(default_factory=dict[str, "list[_Known]"])
     _said: set[str] = field(default_factory=set[str])
 
     def before_pass(self, pass_: Pass, op: Operation) -> None:
@@ -123,8 +138,15 @@ class Validator(Instrumentation):
             self._snapshot = _module_around(op).clone()
         self._mark = ReportMark(self.ctx)
 
-    def after_failure(self, pass_: Pass, op: Operation) -> None:
+    def recover(self, pass_: Pass, op: Operation, error: Exception) -> bool:
+        before = self._snapshot
+        assert before is not None and self._mark is not None
         self._snapshot = None
+        suspect = Suspect(pass_, path_of(op), self._tolerance(pass_, before), self.ctx)
+        self._mark.rewind(self.ctx)
+        self._reject_failure(suspect, before, error)
+        _restore(op, at_path(before, suspect.path))
+        return True
 
     @np.errstate(all="ignore")  # outputs may be any numbers
     def review(self, pass_: Pass, op: Operation, changed: bool) -> bool:
@@ -138,7 +160,7 @@ class Validator(Instrumentation):
         found = self._compare(suspect, before, module, self._baseline(before, op) if own is None else own)
         if found is None:
             if own is not None:  # what other inputs give now is not what it was
-                for known in self._known.values():
+                for known in chain.from_iterable(self._known.values()):
                     known.outputs = None
             return True
         known, difference = found
@@ -162,10 +184,8 @@ class Validator(Instrumentation):
             "rejected": [
                 {
                     "pass": each.pass_name,
-                    "function": each.difference.function,
-                    "output": each.difference.output,
-                    "error": each.difference.error if isfinite(each.difference.error) else None,
-                    "reason": each.difference.reason,
+                    **_difference_record(each.difference),
+                    "reason": each.reason,
                     "tolerance": each.tolerance,
                     "rewrite": None if each.blame is None else _rewrite_record(each.blame.rewrite),
                     "reproducer": None if each.reproducer is None else str(each.reproducer),
@@ -191,7 +211,7 @@ class Validator(Instrumentation):
             if isinstance(op, FuncOp) and op.sym_name != func.sym_name and evaluator.level != "memref":
                 continue
             takes_given = func.sym_name.data == "main" or len(functions) == 1
-            samples = self._samples_of(func, takes_given=takes_given)
+            samples = self._samples_of(func, evaluator, takes_given=takes_given)
             known += [each for each in samples if self._evaluate(each, evaluator)]
         return known
 
@@ -204,22 +224,50 @@ class Validator(Instrumentation):
         known = [_Known("main", "its own", each) for each in inputs]
         return [each for each in known if self._evaluate(each, evaluator)]
 
-    def _samples_of(self, func: FuncOp, *, takes_given: bool) -> list[_Known]:
+    def _samples_of(self, func: FuncOp, evaluator: Evaluator, *, takes_given: bool) -> list[_Known]:
         name = func.sym_name.data
-        origins = ["seeded", "given"] if takes_given and self.options.inputs is not None else ["seeded"]
+        if name in self._known:
+            return self._known[name]
+        samples = self._known[name] = []
         try:
-            for origin in origins:
-                if (name, origin) not in self._known:
-                    inputs = (
-                        seeded_inputs(func, self.ctx.weights) if origin == "seeded" else self._given(func)
-                    )
-                    self._known[name, origin] = _Known(name, origin, inputs)
+            samples.append(_Known(name, "seeded", seeded_inputs(func, self.ctx.weights)))
+            if takes_given and self.options.inputs is not None:
+                samples.append(_Known(name, "given", self._given(func)))
+            self._take_branches(func, samples, evaluator)
         except MloptError as error:
             is_about_it = isinstance(error, VerifyFailure)
             what = error.message if is_about_it else f"function '@{name}': {error.message}"
             self._say_once(what, error.place)
+            del self._known[name]
             return []
-        return [self._known[name, origin] for origin in origins]
+        return samples
+
+    def _take_branches(self, func: FuncOp, samples: list[_Known], evaluator: Evaluator) -> None:
+        """Add other seeded inputs that take branches, and enter loops, that the samples do not."""
+        untaken = set(_branches(func))
+        if not untaken or evaluator.level == "memref":
+            return
+        name, seeds = func.sym_name.data, range(SEED + 1, SEED + BRANCH_TRIALS)
+        others = (_Known(name, "seeded", seeded_inputs(func, self.ctx.weights, seed)) for seed in seeds)
+        for sample in chain(list(samples), others):
+            if not untaken:
+                return
+            taken = set[Block]()
+            try:
+                sample.outputs = evaluator.run(name, sample.inputs, entered=taken.add)
+            except MloptError:
+                continue
+            if taken & untaken and sample not in samples:
+                samples.append(sample)
+            untaken -= taken
+        # Those inside a branch that is not taken need no mention.
+        left = [block for block in _branches(func) if block in untaken and not _is_inside(block, untaken)]
+        for block in left:
+            op = block.parent_op()
+            assert op is not None and block.parent is not None
+            region = op.get_region_index(block.parent)
+            what = f"no inputs tried enter region {region} of '{op.name}'"
+            self._say_once(f"function '@{name}': {what}", place_of_op(op))
 
     def _given(self, func: FuncOp) -> dict[str, Array]:
         """The inputs given, in order; where an input has no name in the IR, they may name the argument."""
@@ -255,6 +303,13 @@ class Validator(Instrumentation):
         try:
             require_evaluable(after, self.ctx.weights)
         except MloptError as error:
+            if not _has_unknown_operations(after):  # what could be computed before
+                known = samples[0]
+                output, reason = (
+                    next(iter(known.sample.outputs), ""),
+                    f"can't be computed any more: {error.message}",
+                )
+                return known, Difference(known.function, output, inf, reason)
             self._say_once(f"what pass '{suspect.pass_.name}' left: {error.message}", error.place)
             self._known.clear()
             return None
@@ -314,32 +369,86 @@ class Validator(Instrumentation):
         return watch.found
 
     def _reject(self, suspect: Suspect, before: ModuleOp, known: _Known, difference: Difference) -> None:
-        """Find out what there is to know about a change that is not accepted, and report it."""
+        """Find out what there is to know about a change of the answer, and report it."""
+        blame = find_blame(suspect, before, known.sample) if self.options.bisect else None
+        case = Case(suspect, before, known.function, known.inputs)
+        case = reduce_case(case, is_changed, difference.output)
+        changes = f"changes output '{difference.output}' of '@{difference.function}'"
+        message = (
+            f"changes the answer: output '{difference.output}' of '@{difference.function}' {difference.reason} "
+            f"(on {known.origin} inputs)"
+        )
+        story = (f"Pass '{suspect.pass_.name}' {changes}:", f"it {difference.reason}.")
+        self._report(case, message, difference, blame, case.place, story)
+
+    def _reject_failure(self, suspect: Suspect, before: ModuleOp, error: Exception) -> None:
+        """Find out what there is to know about a pass that failed, and report it."""
         blame = None
-        if self.options.bisect:
-            blame = find_blame(suspect, before, known.sample)
-        case = reduce_case(suspect, before, known.function, known.inputs, difference.output)
-        name = suspect.pass_.name
+        if self.options.bisect and not isinstance(error, EndlessRewrite):  # which names it
+            blame = find_blame(suspect, before, None)
+        if isinstance(error, EndlessRewrite):
+            what, place = f"fails: {error.message}", error.place
+        elif isinstance(error, MloptError):
+            what, place = f"leaves IR that is wrong: {error.message}", error.place
+        else:
+            what, place = ": ".join(["fails", type(error).__name__, *str(error).splitlines()[:1]]), None
+        case = self._failing_case(suspect, before, type(error))
+        story = (f"Pass '{suspect.pass_.name}' goes wrong:", f"it {what}.")
+        self._report(case, what, None, blame, place or case.place, story)
+
+    def _failing_case(self, suspect: Suspect, before: ModuleOp, kind: type[Exception]) -> Case:
+        """A part of a module on which the pass fails in the same way, or all of it."""
+
+        def fails(case: Case) -> bool:
+            try:
+                verify_op(case.module)
+            except MloptError:
+                return False
+            return type(failure_of(case.suspect, case.module.clone())) is kind
+
+        anchor = at_path(before, suspect.path)
+        functions = [anchor] if isinstance(anchor, FuncOp) else functions_of(before)
+        functions.sort(key=lambda func: func.sym_name.data != "main")
+        if not functions:
+            return Case(suspect, before, "", {})
+        case = Case(suspect, before, functions[0].sym_name.data, {})
+        try:
+            require_evaluable(before, self.ctx.weights)
+            case = replace(case, inputs=seeded_inputs(functions[0], self.ctx.weights))
+            return reduce_case(case, fails, trials=ENDLESS_TRIALS if kind is EndlessRewrite else MAX_TRIALS)
+        except MloptError:  # it can't be cut where it can't be computed
+            return case
+
+    def _report(
+        self,
+        case: Case,
+        what: str,
+        difference: Difference | None,
+        blame: Blame | None,
+        place: Place | None,
+        story: Sequence[str],
+    ) -> None:
+        suspect, name = case.suspect, case.suspect.pass_.name
         notes: list[Diagnostic] = []
         if blame is not None:
             notes.append(_blame_note(blame, name))
         reproducer = None
         try:
-            reproducer = write_reproducer(case, difference, self.options.reproducers)
-            what = f"{counted(case.size, 'operation')}: {reproducer}"
-            notes.append(Diagnostic(Severity.NOTE, f"a reproducer of {what}"))
+            needs_inputs = difference is not None
+            reproducer = write_reproducer(case, story, self.options.reproducers, needs_inputs=needs_inputs)
+            of_what = f"{counted(case.size, 'operation')}: {reproducer}"
+            notes.append(Diagnostic(Severity.NOTE, f"a reproducer of {of_what}"))
         except MloptError as error:
             notes.append(Diagnostic(Severity.NOTE, f"no reproducer was written: {error}"))
-        message = (
-            f"pass '{name}' changes the answer: output '{difference.output}' of '@{difference.function}' "
-            f"{difference.reason} (on {known.origin} inputs); its change is undone"
-        )
-        place = case.place
         if blame is not None and blame.rewrite is not None and blame.rewrite.place != Place():
             place = blame.rewrite.place
+        message = f"pass '{name}' {what}; its change is undone"
         diagnostic = Diagnostic(Severity.ERROR, message, place, tuple(notes))
         self.ctx.warnings.append(diagnostic)
-        self.rejections.append(Rejection(name, difference, suspect.tolerance, blame, reproducer, diagnostic))
+        reason = what if difference is None else difference.reason
+        self.rejections.append(
+            Rejection(name, reason, difference, suspect.tolerance, blame, reproducer, diagnostic)
+        )
 
     def _say_once(self, why: str, place: Place | None) -> None:
         if why not in self._said:
@@ -363,6 +472,30 @@ def _restore(op: Operation, before: Operation) -> None:
         while region.blocks.first is not None:
             region.erase_block(region.blocks.first, safe_erase=False)
         kept.move_blocks(region)
+
+
+def _branches(func: FuncOp) -> Iterator[Block]:
+    """The blocks that control flow in a function may leave out."""
+    for op in func.walk():
+        if isinstance(op, scf.IfOp | scf.ForOp | scf.WhileOp):
+            yield from (block for region in op.regions for block in region.blocks)
+
+
+def _is_inside(block: Block, others: Collection[Block]) -> bool:
+    """Whether a block is inside one of others."""
+    outer = block.parent_block()
+    return outer is not None and (outer in others or _is_inside(outer, others))
+
+
+def _has_unknown_operations(module: ModuleOp) -> bool:
+    return any(isinstance(op, UnregisteredOp) for op in module.walk())
+
+
+def _difference_record(difference: Difference | None) -> dict[str, Any]:
+    if difference is None:
+        return {"function": None, "output": None, "error": None}
+    error = difference.error if isfinite(difference.error) else None
+    return {"function": difference.function, "output": difference.output, "error": error}
 
 
 def _rewrite_record(rewrite: Rewrite | None) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@
 // CHECK-NEXT:   fixpoint{limit=3}(
 // CHECK-NEXT:     cse,
 // CHECK-NEXT:     func.func(
-// CHECK-NEXT:       canonicalize{max-rewrites=10000000}
+// CHECK-NEXT:       canonicalize
 // CHECK-NEXT:     )
 // CHECK-NEXT:   ),
 // CHECK-NEXT:   dce

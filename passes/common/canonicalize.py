@@ -19,7 +19,8 @@ from mlopt.passmanager.base import Pass
 class CanonicalizerPass(Pass):
     """Fold operations, apply their canonicalization patterns, and erase dead ones, until nothing changes.
 
-    Patterns and folds come from the operations' own interfaces. Stops with a warning after `max_rewrites` rewrites.
+    Patterns and folds come from the operations' own interfaces. With `max_rewrites` it stops after so many, with a
+    warning.
     """
 
     name = "canonicalize"
@@ -27,7 +28,7 @@ class CanonicalizerPass(Pass):
     idempotent = True
     rewrites: ClassVar[Mapping[str, str]] = DRIVER_REWRITES
 
-    max_rewrites: int = 10_000_000
+    max_rewrites: int | None = None
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         result = rewrite_greedily(

@@ -273,7 +273,7 @@ def test_verify_each_can_be_turned_off(opt) -> None:
 def test_lists(opt) -> None:
     passes = opt("--list-passes").out
     assert "--cse\n    Replace an operation by an equal one" in passes
-    assert "max-rewrites=<int>  (default: 10000000)" in passes
+    assert "max-rewrites=<int>" in passes
     assert opt("--show-dialects").out.startswith("Available Dialects: arith,builtin,cf,")
     assert opt("--version").out.startswith("mlopt-opt 0.")
     assert "examples:" in opt("--help").out

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, OpResult
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import PassFailedException
 
-from mlopt.diagnostics import PassFailure, Place
+from mlopt.diagnostics import EndlessRewrite, PassFailure, Place
 from mlopt.ir import (
     fuse_locations,
     make_context,
@@ -138,6 +138,15 @@ def test_a_rewrite_without_end_is_stopped() -> None:
     module = parse_module(TEXT, make_context())
     result = rewrite_greedily(module, [Forever()], max_rewrites=50)
     assert result.rewrites == 50 and not result.converged and result.changed
+
+
+def test_a_rewrite_without_end_is_an_error_that_names_it() -> None:
+    module = parse_module(TEXT, make_context(), "model.mlir")
+    with pytest.raises(
+        EndlessRewrite, match=r"after \d+ of them, 'Forever' still rewrites 'arith\."
+    ) as caught:
+        rewrite_greedily(module, [Forever()])
+    assert caught.value.place == Place(node="add")
 
 
 def test_dead_operations_go_only_if_asked_for() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.engine import attach_engine
@@ -102,3 +103,48 @@ def test_a_function_of_several_blocks_is_said_not_to_be_validated(tmp_path: Path
     assert not validator.rejections
     (warning,) = ctx.warnings
     assert "can't be validated: '@main' has several blocks, expected one" in warning.message
+
+
+CHOICE = """func.func @main(%x: tensor<4xf32>, %c: tensor<i1>, %n: tensor<i64>) -> tensor<4xf32> {
+  %k = graph.constant dense<3.0> : tensor<f32>
+  %b = tensor.extract %c[] : tensor<i1>
+  %m = tensor.extract %n[] : tensor<i64>
+  %limit = arith.constant 7 : i64
+  %never = arith.cmpi sgt, %m, %limit : i64
+  %r = scf.if %b -> (tensor<4xf32>) {
+    THEN
+    scf.yield %1 : tensor<4xf32>
+  } else {
+    ELSE
+    scf.yield %2 : tensor<4xf32>
+  }
+  %s = scf.if %never -> (tensor<4xf32>) {
+    %3 = graph.exp %r : tensor<4xf32>
+    scf.yield %3 : tensor<4xf32>
+  } else {
+    scf.yield %r : tensor<4xf32>
+  }
+  func.return %s : tensor<4xf32>
+}"""
+WRONG = "graph.mul %x, %k : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>"
+RIGHT = "graph.exp %x : tensor<4xf32>"
+
+
+@pytest.mark.parametrize("branch", ["THEN", "ELSE"])
+def test_inputs_take_both_branches(tmp_path: Path, branch: str) -> None:
+    """A fault in either is seen; a branch that no inputs tried take is said."""
+    other = "ELSE" if branch == "THEN" else "THEN"
+    numbers = {"THEN": "%1 = ", "ELSE": "%2 = "}
+    text = CHOICE.replace(branch, numbers[branch] + WRONG).replace(other, numbers[other] + RIGHT)
+    ctx = make_context()
+    attach_engine(ctx)
+    module = parse_module(text, ctx, "model.mlir")
+    validator = Validator(ctx, ValidationOptions(bisect=True, reproducers=tmp_path))
+    passes = Pipeline("builtin.module", (WrongConstantPass(),))
+    PassManager(ctx, passes, instrumentations=[validator]).run(module)
+    (rejection,) = validator.rejections
+    assert rejection.blame is not None and rejection.blame.rewrite is not None
+    assert rejection.blame.rewrite.place.line == (8 if branch == "THEN" else 11)
+    assert validator.report()["not_validated"] == [
+        "function '@main': no inputs tried enter region 0 of 'scf.if'"
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.diagnostics import InputError, RunError
 from mlopt.dialects import graph
@@ -70,12 +70,16 @@ def evaluate_function(
     weights: WeightStore | None = None,
     *,
     disturb: Callable[[Array], Array] | None = None,
+    entered: Callable[[Block], object] | None = None,
 ) -> dict[str, Array]:
-    """`evaluate_module` for a function of any name. `disturb`, if given, is applied to every result of an operation."""
+    """`evaluate_module` for a function of any name.
+
+    `disturb`, if given, is applied to every result of an operation, and `entered` is told each block.
+    """
     block = main.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, _arguments(main, inputs), strict=True))
     with np.errstate(all="ignore"):
-        results = _Evaluator(weights, disturb).evaluate_block(block, values, owned=True)
+        results = _Evaluator(weights, disturb, entered).evaluate_block(block, values, owned=True)
     names = _names(main.res_attrs, "result", len(results))
     outputs: dict[str, Array] = {}
     extents: dict[Extent, int] = {}
@@ -97,8 +101,13 @@ _UPSTREAM = frozenset({"arith", "scf", "tensor"})
 class _Evaluator(BlockEvaluator):
     """Evaluates blocks of a graph-level module."""
 
-    def __init__(self, weights: WeightStore | None, disturb: Callable[[Array], Array] | None):
-        super().__init__(disturb)
+    def __init__(
+        self,
+        weights: WeightStore | None,
+        disturb: Callable[[Array], Array] | None,
+        entered: Callable[[Block], object] | None,
+    ):
+        super().__init__(disturb, entered)
         self._weights = weights
 
     def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
