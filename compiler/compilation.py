@@ -216,12 +216,13 @@ def _compile(
         check_pass_names(options.pipeline.disabled)
         pipeline = parse_pipeline_text(options.pipeline_text, level_of(module))
         _run(compilation, pipeline.without(options.pipeline.disabled), instrumentations)
-        level = level_of(module)
-        if target is not None and level != target:
+        levels = levels_of(module)
+        if target is not None and target not in levels:
             raise InputError(
-                f"the pipeline ends at level '{level}', expected '{target}'", place=Place(compilation.source)
+                f"the pipeline ends at level '{levels[0]}', expected '{target}'",
+                place=Place(compilation.source),
             )
-        compilation.levels[level] = module
+        compilation.levels[target or levels[0]] = module
     else:
         target = target or "memref"
         level = level_of(module)
@@ -288,20 +289,25 @@ def _require_converted(level: Level, rejections: Sequence[Rejection]) -> None:
 
 def level_of(module: ModuleOp) -> Level:
     """The level that a module is at, from the dialects of its ops and the types of `@main`."""
+    return levels_of(module)[0]
+
+
+def levels_of(module: ModuleOp) -> tuple[Level, ...]:
+    """The levels that a module may be at: without operations it can look alike at the graph and the kernel level."""
     names = {kind.name for kind in kinds_of_operations(module)}
     dialects = {name.partition(".")[0] for name in names}
     # Loops at the graph level may hold nothing but a tensor made of the number of the trip.
     if "graph" in dialects or "tensor.from_elements" in names:
-        return "graph"
+        return ("graph",)
     if "kernel" in dialects or "tensor" in dialects:
-        return "kernel"
+        return ("kernel",)
     main = main_function(module)
     types = main.function_type
     if not any(type.name == "tensor" for type in types.inputs) and not types.outputs.data:
-        return "memref"
+        return ("memref",)
     # No operation tells; at the graph level types have signs, and no attribute says them.
     said = [*argument_attributes(main), *result_attributes(main)]
-    return "kernel" if any("mlopt.dtype" in attributes for attributes in said) else "graph"
+    return ("kernel",) if any("mlopt.dtype" in attributes for attributes in said) else ("graph", "kernel")
 
 
 def _require_budget(compilation: Compilation) -> None:

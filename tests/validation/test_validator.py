@@ -307,6 +307,17 @@ def test_where_no_operation_is_left_no_conversion_is_undone(negations: int) -> N
     np.testing.assert_array_equal(y, x)
 
 
+def test_a_pipeline_may_end_at_the_kernel_level_with_nothing_converted() -> None:
+    """Without operations a module looks alike at the graph and the kernel level, and is at the one asked for."""
+    text = """
+    func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      func.return %x : tensor<2xf32>
+    }"""
+    pipeline = "builtin.module(canonicalize,convert-graph-to-kernel)"
+    compilation = compile_model(load_model(text, CompileOptions(pipeline_text=pipeline)), "kernel")
+    assert list(compilation.levels) == ["kernel"]
+
+
 def test_the_api_reports_what_was_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where reproducers would go if this failed
     model = mlopt.compile(SWAPPED_OPERANDS, validate=True)
