@@ -31,8 +31,8 @@ class Pass(ModulePass):
     then spares that run. `rewrites` are the names of what it does without patterns (those it gives
     `may_rewrite`), each with a sentence; pattern classes that its code names are found without. A pass that
     approximates by intent says in `validation_tolerance` by how much of the largest number of an output its
-    results may differ. A pass that gives numbers where something was too large or too small for its type says
-    that it `repairs_overflow`.
+    results may differ, and in `validation_steps` by how much outputs that are integers of 8 or 16 bits may. A pass
+    that gives numbers where something was too large or too small for its type says that it `repairs_overflow`.
     """
 
     anchor: ClassVar[str | None] = "builtin.module"
@@ -41,6 +41,7 @@ class Pass(ModulePass):
     idempotent: ClassVar[bool] = False
     rewrites: ClassVar[Mapping[str, str]] = {}
     validation_tolerance: ClassVar[float | None] = None
+    validation_steps: ClassVar[int] = 0
     repairs_overflow: ClassVar[bool] = False
 
     @property

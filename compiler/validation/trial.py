@@ -139,7 +139,8 @@ def _judge_once(suspect: Suspect, evaluator: Evaluator, sample: Sample) -> Verdi
         return _failed(sample, f"can't be computed any more: {error}")
     except Exception as error:  # an evaluator trips over IR that should not be
         return _failed(sample, f"can't be computed any more: {type(error).__name__}: {error}")
-    return compare_outputs(sample.function, found, sample.outputs, suspect.tolerance)
+    steps = suspect.pass_.validation_steps
+    return compare_outputs(sample.function, found, sample.outputs, suspect.tolerance, steps)
 
 
 def _failed(sample: Sample, reason: str) -> Verdict:

@@ -65,6 +65,7 @@ class FuseQuantizedPass(Pass):
     name = "fuse-quantized"
     requires: ClassVar = GRAPH_LEVEL
     validation_tolerance: ClassVar[float | None] = STEPS_ALLOWED / 127
+    validation_steps: ClassVar[int] = STEPS_ALLOWED
 
     def run(self, ctx: CompilerContext, op: Operation) -> bool:
         dead = {inner for inner in op.walk() if is_dead(inner)}

@@ -81,6 +81,33 @@ def test_a_pass_declares_its_own_tolerance(tmp_path: Path) -> None:
     assert 1e-4 < checked.largest_error < 2**-9
 
 
+QUANTIZED = """
+    func.func @main(%x: tensor<16xi8> {{mlopt.name = "x"}}) -> (tensor<16x{0}> {{mlopt.name = "y"}}) {{
+      %one = graph.constant dense<1> : tensor<i8>
+      %0 = graph.sub %x, %one : (tensor<16xi8>, tensor<i8>) -> tensor<16xi8>
+      %1 = graph.cast %0 : tensor<16xi8> to tensor<16x{0}>
+      func.return %1 : tensor<16x{0}>
+    }}"""
+
+
+@dataclass(frozen=True)
+class StepsPass(Pass):
+    """A pass that may round integers otherwise, by up to 2: it takes a - b for b - a, of 0 or 1 and 1."""
+
+    name = "steps"
+    validation_steps = 2
+
+    def run(self, ctx: CompilerContext, op: Operation) -> bool:
+        return rewrite_greedily(op, [SwapSub()]).changed
+
+
+@pytest.mark.parametrize(("element", "holds"), [("i8", True), ("i16", True), ("ui16", False), ("i32", False)])
+def test_a_pass_declares_steps_of_narrow_integers(element: str, holds: bool, tmp_path: Path) -> None:
+    """Of 0 - 1 the steps pass makes 1: by 2 in i8, by 65534 in ui16, and in i32 integers are exact."""
+    assert (not validator_of(QUANTIZED.format(element), StepsPass(), tmp_path).rejections) == holds
+    assert validator_of(QUANTIZED.format("i8"), SwappedOperandsPass(), tmp_path).rejections
+
+
 @dataclass(frozen=True)
 class SmallNumbersPass(Pass):
     """A pass that promises the same answer for small numbers only: it leaves out a clip to at most 1."""

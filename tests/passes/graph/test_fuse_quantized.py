@@ -14,13 +14,14 @@ from onnx import NodeProto, helper, save
 from xdsl.dialects.builtin import ModuleOp
 
 import mlopt
+from mlopt import CompileOptions
 from mlopt.dialects import graph
 from mlopt.dialects.graph import GraphOp
 from mlopt.frontend.onnx import import_model
 from mlopt.interpreter.graph import evaluate_module
 from mlopt.ir.verifier import verify_module
 from mlopt.passes.graph.fuse_quantized import FuseQuantizedPass
-from mlopt.passes.pipelines import named_pipeline
+from mlopt.passes.pipelines import PipelineOptions, named_pipeline
 from mlopt.passmanager.base import run_pass
 from tests.frontend.onnx_models import context, model_of, value_info
 from tests.onnx_oracle import run_model
@@ -251,6 +252,31 @@ def test_arithmetic(kind: str, same: bool) -> None:
     before, after, want, found = model.fused(model.pair(value, 0.0439, np.int8(3)))
     assert count(before, graph.DequantizeOp) > count(after, graph.DequantizeOp) == 1
     assert_near(found, want, 0.0439)
+
+
+def test_integers_that_are_outputs_may_differ_by_a_step(tmp_path: Path) -> None:
+    """The mean of k and k + 1 is halfway between them: in tenths it is rounded up or down, as integers always to even.
+
+    Validation allows that, and the pass is not undone.
+    """
+    x = np.repeat(np.arange(3, 250), 2).reshape(1, 1, 1, -1).astype(np.uint8)
+    x[..., 1::2] += 1
+    tenths = {"s": f32(0.1), "z": np.array(3, np.uint8)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+        helper.make_node("AveragePool", ["d"], ["p"], kernel_shape=[1, 2], strides=[1, 2]),
+        helper.make_node("QuantizeLinear", ["p", "s", "z"], ["y"]),
+    ]
+    proto = model_of(nodes, [value_info("x", x)], ["y"], tenths)
+    options = CompileOptions(
+        pipeline=PipelineOptions(thorough=True), validate=True, reproducers=tmp_path / "reproducers"
+    )
+    model = mlopt.compile(proto, inputs={"x": x}, options=options)
+    validation = model.report()["validation"]
+    assert "fuse-quantized" in [each["pass"] for each in validation["validated"]]
+    assert not validation["rejected"]
+    steps = np.abs(model.run({"x": x})["y"].astype(int) - run_model(proto, {"x": x})[0])
+    assert steps.max() == 1
 
 
 def test_what_is_used_elsewhere_stays() -> None:
