@@ -149,8 +149,7 @@ def _is_held(node: Node, value: SSAValue, element: Attribute) -> bool:
         return True
     if (array := node.constant_value(value)) is None:
         return is_float(element) and np.can_cast(to_numpy_dtype(own), to_numpy_dtype(element))
-    with np.errstate(all="ignore"):
-        return np.array_equal(array.astype(to_numpy_dtype(element)).astype(array.dtype), array)
+    return np.array_equal(array.astype(to_numpy_dtype(element)).astype(array.dtype), array)
 
 
 @importer("IsInf", since=10)

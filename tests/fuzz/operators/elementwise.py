@@ -137,8 +137,8 @@ def modulo(b: Builder, name: str) -> object:
 def power(b: Builder, name: str) -> object:
     exponents = (0, 1, 2, 3, -1, 0.5, -2, 4, 2.5)
     if b.rarely():  # of integers, with exponents that truncate; numbers as small as the power can be
-        dtype = b.choice((I32, I64))
-        x = b.new([b.seed().integers(1, 9, b.shape(2)).astype(dtype) for _ in range(b.program.runs)])
+        dtype, shape = b.choice((I32, I64)), b.shape(2)
+        x = b.new([b.seed().integers(1, 9, shape).astype(dtype) for _ in range(b.program.runs)])
         return b.node(name, x, b.new([np.array(b.choice((0.5, 1.5, 2.0, 3.0)), F32)] * b.program.runs))
     x = b.tensor(FLOATS, RANKS, dynamic=True)
     if b.flag():
