@@ -182,7 +182,8 @@ def walk_values(main: FuncOp, sample: Sample, ctx: CompilerContext, visit: Visit
         if isinstance(op, ReturnOp):
             return
         if not isinstance(op, graph.GraphOp):
-            raise PassFailure(f"a model with '{op.name}' can't be calibrated", place=place_of_op(op))
+            message = "a model with loops or branches can't be calibrated, this operator is or has one"
+            raise PassFailure(message, place=place_of_op(op))
         operands = [values[operand] for operand in op.operands]
         results = _results(op, operands, ctx)
         visit(op, operands, results)

@@ -68,8 +68,8 @@ class QuantizePass(Pass):
     `fuse-quantized` makes integer operators of it. It approximates by intent: a remark says for each operator its
     signal-to-noise ratio with quantized operands on the samples (SQNR, in dB), and for each that stays float why:
     `keep` (names of nodes or values, with `*`), `keep-first`, `keep-last` (the first or last conv or matmul), an SQNR
-    below `min-sqnr`, not f32, weights that are not constant. Comes after `fold-batch-norm`, before convolutions and
-    linears are fused.
+    below `min-sqnr`, not f32, weights that are not constant. Models with loops or branches are refused. Comes after
+    `fold-batch-norm`, before convolutions and linears are fused.
 
     `--validate` judges it by the first `SAMPLES_JUDGED` samples, for which alone it promises anything, and allows a
     tenth of an output's largest number (20 dB). docs/quantization.md has the errors measured on whole models.

@@ -403,6 +403,34 @@ def test_main_is_quantized_wherever_it_stands(tmp_path: Path) -> None:
     assert str(module).count("graph.quantize") == 1
 
 
+@pytest.mark.parametrize("kind", ["loop", "branch"])
+def test_loops_and_branches_are_refused_by_the_name_of_their_node(kind: str, tmp_path: Path) -> None:
+    """The operations that stand for them in the IR would tell a user nothing."""
+    x, c = np.ones((2, 1, 3), np.float32), np.array(True)
+    weights = {"m": np.ones((3, 3), np.float32), "w": np.ones((1, 6, 3), np.float32)}
+    weights["r"] = np.ones((1, 6, 2), np.float32)
+    product = onnx.helper.make_node("MatMul", ["x", "m"], ["p"])
+    if kind == "loop":
+        node = onnx.helper.make_node("GRU", ["p", "w", "r"], ["y"], "inner", hidden_size=2)
+    else:
+        bodies = {
+            f"{name}_branch": onnx.helper.make_graph(
+                [onnx.helper.make_node(op, ["p"], [name])],
+                name,
+                [],
+                [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, x.shape)],
+            )
+            for name, op in (("then", "Relu"), ("else", "Neg"))
+        }
+        node = onnx.helper.make_node("If", ["c"], ["y"], "inner", **bodies)
+    np.savez(tmp_path / "c.npz", x=x, c=c)
+    proto = model_of([product, node], [value_info("x", x), value_info("c", c)], ["y"], weights)
+    pipeline = f"builtin.module(quantize{{calibration={tmp_path / 'c.npz'}}})"
+    with pytest.raises(MloptError, match="a model with loops or branches can't be calibrated") as failure:
+        mlopt.compile(proto, options=mlopt.CompileOptions(pipeline_text=pipeline))
+    assert failure.value.place is not None and failure.value.place.node == "inner"
+
+
 def test_options_that_make_no_sense() -> None:
     with pytest.raises(PassFailure, match="expected a number of decibels for min-sqnr, found nan"):
         QuantizePass("c.npz", min_sqnr=float("nan"))
