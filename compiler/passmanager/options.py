@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
@@ -70,7 +71,8 @@ def make_pass(pass_class: type[Pass], values: Mapping[str, str | None]) -> Pass:
     """A pass with options from text (None: the option was given without a value, which means true).
 
     Raises `PipelineError` for a missing option or a combination that the pass refuses, and `OptionError` for an
-    unknown option or a value that its type can't hold.
+    unknown option or a value that its type can't hold. Whole numbers are sizes, counts and limits, of which none
+    is negative; other numbers are finite.
     """
     options = {option.name: option for option in pass_options(pass_class)}
     arguments: dict[str, Any] = {}
@@ -91,11 +93,23 @@ def make_pass(pass_class: type[Pass], values: Mapping[str, str | None]) -> Pass:
     if missing:
         raise PipelineError(f"pass '{pass_class.name}' needs a value for option '{missing[0]}'")
     try:
-        return pass_class(**arguments)
+        made = pass_class(**arguments)
     except MloptError as error:
         raise PipelineError(f"pass '{pass_class.name}': {error.message}", notes=error.notes) from error
     except ValueError as error:
         raise PipelineError(f"pass '{pass_class.name}': {error}") from error
+    for given in values:
+        option = options[given.replace("_", "-")]
+        value = arguments[option.field]
+        expected = None
+        if isinstance(value, int) and value < 0:
+            expected = "expects a number of at least 0"
+        elif isinstance(value, float) and not isfinite(value):
+            expected = "expects a finite number"
+        if expected is not None:
+            message = f"pass '{pass_class.name}': option '{option.name}' {expected}, found '{values[given]}'"
+            raise OptionError(message, given)
+    return made
 
 
 def options_text(pass_: Pass) -> str:

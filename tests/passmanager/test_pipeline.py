@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import pytest
 from xdsl.ir import Operation
 
 from mlopt.diagnostics import PipelineError, Place, UsageError
 from mlopt.ir import CompilerContext
-from mlopt.passmanager import Pass, Pipeline, parse_options, parse_pipeline, pass_options
+from mlopt.passes import registry
+from mlopt.passmanager import Pass, Pipeline, make_pass, parse_options, parse_pipeline, pass_options
 from mlopt.passmanager.pipeline import dump_text
 
 
@@ -131,7 +132,7 @@ def test_named_pipelines_are_replaced_by_their_passes() -> None:
     [
         ("max-rewrites=3", Full(max_rewrites=3)),
         ("max_rewrites=3", Full(max_rewrites=3)),
-        ("limit=-4", Full(limit=-4)),
+        ("limit=4", Full(limit=4)),
         ("fast", Full(fast=True)),
         ("fast=true  tolerance=1e-3", Full(fast=True, tolerance=1e-3)),
         ("fast=0", Full()),
@@ -252,3 +253,21 @@ def test_passes_left_out() -> None:
     pipeline = parse_pipeline("builtin.module(cse,func.func(dce,cse),any(cse),dce)")
     assert str(pipeline.without(["cse"])) == "builtin.module(func.func(dce),any(),dce)"
     assert pipeline.without([]) == pipeline
+
+
+def test_no_count_of_any_pass_is_negative_and_no_number_infinite() -> None:
+    """Whatever the pass itself says about it, or the reader of options for all."""
+    for name in registry.PASSES:
+        for option in pass_options(registry.load_pass(name)):
+            if not {int, float} & {option.type, *get_args(option.type)}:
+                continue
+            is_count = int in {option.type, *get_args(option.type)}
+            for text in ("-1", "-0.5", "nan", "1e400") if is_count else ("nan", "inf", "-inf", "1e400"):
+                needed = {
+                    other.name: "x.npz"
+                    for other in pass_options(registry.load_pass(name))
+                    if other.required and other.name != option.name
+                }
+                with pytest.raises(PipelineError) as caught:
+                    make_pass(registry.load_pass(name), {**needed, option.name: text})
+                assert name in caught.value.message, caught.value.message
