@@ -28,7 +28,7 @@ def format_diagnostic(diagnostic: Diagnostic, sources: Mapping[str, str] | None 
     The source line comes from the diagnostic, from the texts in `sources` (file name → text), or from the file.
     """
     place = diagnostic.place
-    where = f"{place}: " if place is not None and place != Place() else ""
+    where = f"{one_line(str(place))}: " if place is not None and place != Place() else ""
     lines = [f"{where}{diagnostic.severity.value}: {diagnostic.message}"]
     if place is not None and place.line is not None:
         line = diagnostic.source_line or _source_line(place, sources or {})

@@ -70,3 +70,9 @@ def test_errors_know_their_diagnostic_and_exit_code() -> None:
     error = InputError("m", place=Place("f"), source_line="s")
     assert error.diagnostics == (Diagnostic(ERROR, "m", Place("f"), (), "s"),)
     assert (MloptError("m").exit_code, UsageError("m").exit_code) == (1, 2)
+
+
+def test_a_place_is_on_one_line_whatever_nodes_are_called() -> None:
+    place = Place("m.onnx", node='we"ird\n\x01')
+    text = format_diagnostic(Diagnostic(Severity.REMARK, "done", place))
+    assert text == 'm.onnx: node "we"ird\\n\\x01": remark: done'
