@@ -138,6 +138,7 @@ class Validator(Instrumentation):
             self._snapshot = _module_around(op).clone()
         self._mark = ReportMark(self.ctx)
 
+    @np.errstate(all="ignore")
     def recover(self, pass_: Pass, op: Operation, error: Exception) -> bool:
         before = self._snapshot
         assert before is not None and self._mark is not None

@@ -127,6 +127,8 @@ def evaluate_step(
         right = oracle.run(feeds)
         if node.op_type == "Equal":
             _require_told_apart(*(operands[index] for index in (0, -1)), run)
+        if node.op_type == "Mod":
+            _require_not_zero(operands[-1], run)
         decides = exact or node.op_type in JUMPS or not all(map(is_floating, right))
         moved_to = moved_feeds(node, inputs, run, exact=exact, decides=decides)
         moved = [oracle.run(other) for other in moved_to]
@@ -175,6 +177,12 @@ def _require_told_apart(first: Value, second: Value, run: int) -> None:
         distance = np.abs(a - b)
     if ((distance > 0) & (distance <= MARGIN * (first.error + second.error))).any():
         raise NoValue("rounding decides the result")
+
+
+def _require_not_zero(divisor: Value, run: int) -> None:
+    """`NoValue` if a divisor may be 0: what remains is small on both sides of that, and no number there."""
+    if ((divisor.arrays[run] != 0) & (np.abs(divisor.arrays[run]) <= MARGIN * divisor.error)).any():
+        raise NoValue("rounding decides whether a divisor is 0")
 
 
 def _lrn(node: onnx.NodeProto, x: Array) -> Array:

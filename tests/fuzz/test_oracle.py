@@ -55,6 +55,14 @@ def test_comparison_of_numbers_that_may_be_equal() -> None:
         evaluated("Equal", [value("a", a, error=1e-6), value("b", b)])
 
 
+def test_remainder_of_a_division_by_what_may_be_zero() -> None:
+    """3 mod 1e-7 is less than 1e-7, but no number if the divisor is 0."""
+    x, divisor = value("x", np.array([3.0, 4])), np.array([1e-7, 3])
+    assert evaluated("Mod", [x, value("d", divisor)], fmod=1)[0][1] == 1
+    with pytest.raises(NoValue):
+        evaluated("Mod", [x, value("d", divisor, error=1e-7)], fmod=1)
+
+
 def test_test_of_a_number_that_may_be_zero() -> None:
     """1e-7 is true, but may be 0."""
     x = np.array([1e-7, 1], np.float32)
