@@ -129,6 +129,8 @@ def evaluate_step(
             _require_told_apart(*(operands[index] for index in (0, -1)), run)
         if node.op_type == "Mod":
             _require_not_zero(operands[-1], run)
+        if node.op_type == "LogSoftmax" and _has_infinite_double(operands[0], run):
+            raise NoValue("beside infinity onnxruntime has -inf in doubles, and NaN in other types")
         decides = exact or node.op_type in JUMPS or not all(map(is_floating, right))
         moved_to = moved_feeds(node, inputs, run, exact=exact, decides=decides)
         moved = [oracle.run(other) for other in moved_to]
@@ -183,6 +185,10 @@ def _require_not_zero(divisor: Value, run: int) -> None:
     """`NoValue` if a divisor may be 0: what remains is small on both sides of that, and no number there."""
     if ((divisor.arrays[run] != 0) & (np.abs(divisor.arrays[run]) <= MARGIN * divisor.error)).any():
         raise NoValue("rounding decides whether a divisor is 0")
+
+
+def _has_infinite_double(value: Value, run: int) -> bool:
+    return value.dtype == np.float64 and bool(np.isposinf(value.arrays[run]).any())
 
 
 def _lrn(node: onnx.NodeProto, x: Array) -> Array:

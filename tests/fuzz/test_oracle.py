@@ -63,6 +63,14 @@ def test_remainder_of_a_division_by_what_may_be_zero() -> None:
         evaluated("Mod", [x, value("d", divisor, error=1e-7)], fmod=1)
 
 
+def test_logarithms_beside_infinity() -> None:
+    """By the definition all are NaN; onnxruntime says so of single precision."""
+    x = np.array([1, np.inf, 2], np.float32)
+    assert np.isnan(evaluated("LogSoftmax", [value("x", x)])[0]).all()
+    with pytest.raises(NoValue):
+        evaluated("LogSoftmax", [value("x", x.astype(np.float64))])
+
+
 def test_test_of_a_number_that_may_be_zero() -> None:
     """1e-7 is true, but may be 0."""
     x = np.array([1e-7, 1], np.float32)
