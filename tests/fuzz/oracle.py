@@ -129,8 +129,10 @@ def evaluate_step(
             _require_told_apart(*(operands[index] for index in (0, -1)), run)
         if node.op_type == "Mod":
             _require_not_zero(operands[-1], run)
-        if node.op_type == "LogSoftmax" and _has_infinite_double(operands[0], run):
-            raise NoValue("beside infinity onnxruntime has -inf in doubles, and NaN in other types")
+        if node.op_type == "LogSoftmax" and _has_special_doubles(operands[0], run):
+            raise NoValue(
+                "beside infinity and NaN onnxruntime has numbers in doubles, and NaN in other types"
+            )
         decides = exact or node.op_type in JUMPS or not all(map(is_floating, right))
         moved_to = moved_feeds(node, inputs, run, exact=exact, decides=decides)
         moved = [oracle.run(other) for other in moved_to]
@@ -187,8 +189,9 @@ def _require_not_zero(divisor: Value, run: int) -> None:
         raise NoValue("rounding decides whether a divisor is 0")
 
 
-def _has_infinite_double(value: Value, run: int) -> bool:
-    return value.dtype == np.float64 and bool(np.isposinf(value.arrays[run]).any())
+def _has_special_doubles(value: Value, run: int) -> bool:
+    array = value.arrays[run]
+    return array.dtype == np.float64 and bool((np.isposinf(array) | np.isnan(array)).any())
 
 
 def _lrn(node: onnx.NodeProto, x: Array) -> Array:

@@ -63,9 +63,10 @@ def test_remainder_of_a_division_by_what_may_be_zero() -> None:
         evaluated("Mod", [x, value("d", divisor, error=1e-7)], fmod=1)
 
 
-def test_logarithms_beside_infinity() -> None:
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+def test_logarithms_beside_special_numbers(special: float) -> None:
     """By the definition all are NaN; onnxruntime says so of single precision."""
-    x = np.array([1, np.inf, 2], np.float32)
+    x = np.array([1, special, 2], np.float32)
     assert np.isnan(evaluated("LogSoftmax", [value("x", x)])[0]).all()
     with pytest.raises(NoValue):
         evaluated("LogSoftmax", [value("x", x.astype(np.float64))])
