@@ -27,7 +27,7 @@ def moved_feeds(
 ) -> list[dict[str, Array]]:
     """The operands moved up and down, element by element, and to multiples of what they may be off.
 
-    - At random, and the other way round.
+    - At random, all alike, and every other one, and each the other way round: what moves alike may add up, or cancel.
     - If the operator `decides`, that is, compares elements or rounds what it makes of two, as well so that any two
       elements are moved both up, both down, and each up while the other is moved down: those that are equal are told
       apart, and those that are nearly equal change their order.
@@ -43,7 +43,7 @@ def moved_feeds(
     sizes = [delta.size for delta in deltas.values()]
     generator = np.random.default_rng(len(inputs))
     at_random = np.concatenate([generator.choice([-1.0, 1.0], size) for size in (0, *sizes)])
-    rows = [at_random, *(directions(sum(sizes)) if decides else ())]
+    rows = [at_random, *directions(sum(sizes))[: None if decides else 2]]
     moved: list[dict[str, Array]] = []
     for signs in (signs for row in rows for signs in (row, -row)):
         parts = np.split(signs, np.cumsum(sizes)[:-1])

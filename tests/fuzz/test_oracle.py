@@ -55,6 +55,14 @@ def test_comparison_of_numbers_that_may_be_equal() -> None:
         evaluated("Equal", [value("a", a, error=1e-6), value("b", b)])
 
 
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1)])
+@pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceSum"])
+def test_sums_of_numbers_that_are_off_alike(op_type: str, signs: tuple[int, int]) -> None:
+    """A sum is off by as much as both numbers together, whichever way they are."""
+    x = value("x", np.array(signs) * np.array([0.3, 0.4]), error=1e-4)
+    assert evaluated(op_type, [x, value("axes", np.array([0]))])[1] >= 2e-4
+
+
 def test_remainder_of_a_division_by_what_may_be_zero() -> None:
     """3 mod 1e-7 is less than 1e-7, but no number if the divisor is 0."""
     x, divisor = value("x", np.array([3.0, 4])), np.array([1e-7, 3])
