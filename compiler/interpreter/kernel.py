@@ -144,8 +144,8 @@ class _Evaluator(BlockEvaluator):
     def __init__(
         self,
         weights: WeightStore,
-        disturb: Callable[[Array], Array] | None,
-        entered: Callable[[Block], object] | None,
+        disturb: Callable[[Array], Array] | None = None,
+        entered: Callable[[Block], object] | None = None,
     ):
         super().__init__(disturb, entered)
         self._weights = weights

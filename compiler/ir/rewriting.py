@@ -240,7 +240,7 @@ class _Driver:
         self.dce = dce and is_enabled(ERASE_DEAD)
         self.folder = Folder(ctx) if fold and ctx is not None and is_enabled(FOLD) else None
         self.max_rewrites = max_rewrites
-        self.bound = MAX_REWRITES
+        self.bound = 0
         self.rewrites = 0
         self.limit = current_limit()
         self.scope = current_scope()
@@ -261,7 +261,6 @@ class _Driver:
 
     def run(self) -> RewriteResult:
         changed = False
-        self.bound += MAX_REWRITES_PER_OPERATION * sum(1 for _ in self.root.walk())
         while True:
             before = self.rewrites
             converged = self._sweep()
@@ -271,9 +270,12 @@ class _Driver:
 
     def _sweep(self) -> bool:
         """Visit every operation once, and again those near a change; False if the limit was reached."""
+        operations = 0
         for region in self.root.regions:
             for op in region.walk(reverse=True, region_first=True):
                 self._push(op)
+                operations += 1
+        self.bound = self.bound or MAX_REWRITES + MAX_REWRITES_PER_OPERATION * operations
         while self.worklist:
             op = self.worklist.pop()
             if op is self.root:
