@@ -6,7 +6,7 @@
 // the product is made from: each step is read before it is written.
 
 // REMARK: 'matmul' for 1 of 8 steps at a time; what the loop collects is written over what it is made from
-// GROWTH: the growth of the peak can't be negative, found -1
+// GROWTH: pass 'chunk-scans': option 'growth' expects a number of at least 0, found '-1'
 
 // CHECK:       %e = kernel.launch @exp
 // CHECK:       scf.for {{.*}} iter_args(%a = %z, %[[ALL:.*]] = %e)
