@@ -17,6 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
 from mlopt.arrays import random_array
+from mlopt.compare import is_floating
 from mlopt.diagnostics import InputError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of
@@ -75,10 +76,26 @@ def function_inputs(func: FuncOp) -> list[FunctionInput]:
     return found
 
 
-def seeded_inputs(func: FuncOp, weights: WeightStore, seed: int = SEED) -> dict[str, Array]:
-    """Random inputs of a function by name; errors as for `function_inputs`."""
+def seeded_inputs(
+    func: FuncOp, weights: WeightStore, seed: int = SEED, *, in_halves: bool = False
+) -> dict[str, Array]:
+    """Random inputs of a function by name; errors as for `function_inputs`.
+
+    With `in_halves`, floats are -1, -0.5, 0, 0.5 or 1: many are equal, and some half-way between integers.
+    """
     generator = np.random.default_rng(seed)
-    return {each.name: _draw(each, generator, weights) for each in function_inputs(func)}
+    inputs = function_inputs(func)
+    arrays = {each.name: _draw(each, generator, weights) for each in inputs}
+    if in_halves:
+        free = [each.name for each in inputs if each.value is None and is_floating(arrays[each.name])]
+        arrays.update((name, _in_halves(arrays[name])) for name in free)
+    return arrays
+
+
+def _in_halves(array: Array) -> Array:
+    if array.dtype.kind == "c":
+        return array
+    return (np.rint(2 * np.clip(array.astype(np.float64), -1, 1)) / 2).astype(array.dtype)
 
 
 def _draw(each: FunctionInput, generator: np.random.Generator, weights: WeightStore) -> Array:

@@ -50,6 +50,7 @@ from mlopt.validation.evaluation import (
 from mlopt.validation.reduction import MAX_TRIALS, Case, is_changed, reduce_case
 from mlopt.validation.reproducer import write_reproducer
 from mlopt.validation.seeding import SEED, function_inputs, seeded_inputs
+from mlopt.validation.ties import are_decided_by_inputs
 from mlopt.validation.trial import ReportMark, Sample, Suspect, at_path, failure_of, judge, path_of
 
 ENDLESS_TRIALS = 8
@@ -234,6 +235,9 @@ class Validator(Instrumentation):
             samples.append(_Known(name, "seeded", seeded_inputs(func, self.ctx.weights)))
             if takes_given and self.options.inputs is not None:
                 samples.append(_Known(name, "given", self._given(func)))
+            if evaluator.level == "graph" and are_decided_by_inputs(func):
+                rounded = seeded_inputs(func, self.ctx.weights, in_halves=True)
+                samples.append(_Known(name, "rounded", rounded))
             self._take_branches(func, samples, evaluator)
         except MloptError as error:
             is_about_it = isinstance(error, VerifyFailure)
