@@ -42,12 +42,12 @@ def main() -> int:
     end = start + 60 * arguments.minutes
     for result in search_in_children(session, arguments.seed, end, arguments.examples, arguments.operator):
         rate = 60 * session.examples / (time.monotonic() - start)
-        print(f"[{session.examples} programs, {rate:.0f} per minute, {findings} failures]")
+        print(f"[{session.examples} programs, {rate:.0f} per minute, {findings} failures]", flush=True)
         if isinstance(result, Found):
             path = save(result, arguments.out, findings)
             findings += 1
             print(f"{path} (seed {result.seed}) on {result.route}\n  {result.failure}\n", flush=True)
-        else:
+        elif result is not None:
             print(f"{result}\n", flush=True)
     rate = 60 * session.examples / (time.monotonic() - start)
     print(

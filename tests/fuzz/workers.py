@@ -21,8 +21,8 @@ _FORK = multiprocessing.get_context("fork")
 
 def search_in_children(
     session: Session, first: int, end: float, most: int, names: Sequence[str] | None
-) -> Iterator[Found | str]:
-    """What is found from seed `first` on, or what was given up.
+) -> Iterator[Found | str | None]:
+    """What is found from seed `first` on, or what was given up; None after each child, that progress may be shown.
 
     Until the time `end`, or `most` programs that are not empty. `session` counts what the children did.
     """
@@ -53,6 +53,7 @@ def search_in_children(
             yield f"seed {seed}: the process ended with code {child.exitcode}, likely in an oracle"
         child.join()
         seed += 1
+        yield None
 
 
 def _work(pipe: Connection, session: Session, seeds: range, end: float, names: Sequence[str] | None) -> None:
