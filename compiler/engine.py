@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,18 +10,30 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
     from xdsl.ir import Operation
 
-    from mlopt.ir.context import CompilerContext, ScratchNeed, Target
+    from mlopt.ir.context import CompilerContext, Entered, Evaluated, ScratchNeed, Target
 
 
 def attach_engine(ctx: CompilerContext) -> None:
-    """Set the context's evaluator and target to the numpy engine's, loaded when first used."""
+    """Set the context's evaluators and target to the numpy engine's, loaded when first used."""
 
     def evaluator(op: Operation, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         from mlopt.interpreter.graph import evaluate
 
         return evaluate(op, operands, ctx.weights)
 
+    def function_evaluator(
+        function: FuncOp,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        entered: Entered | None = None,
+        evaluated: Evaluated | None = None,
+    ) -> Mapping[str, np.ndarray]:
+        from mlopt.interpreter.graph import evaluate_function
+
+        return evaluate_function(function, inputs, ctx.weights, entered=entered, evaluated=evaluated)
+
     ctx.evaluator = evaluator
+    ctx.function_evaluator = function_evaluator
     ctx.target = _LazyNumpyTarget()
 
 

@@ -18,6 +18,7 @@ from mlopt.diagnostics import RunError
 from mlopt.dialects.kernel import YieldOp, tensor_type
 from mlopt.interpreter.scalar_ops import Array, evaluate_scalar_op, poison
 from mlopt.interpreter.structured_ops import load
+from mlopt.ir.context import Entered, Evaluated
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.ir.locations import place_of_op
 
@@ -26,16 +27,19 @@ class BlockEvaluator:
     """Evaluates blocks; `evaluate` is for a level to extend.
 
     `disturb` is applied to every result of an operation, if it is given: to see how much roundings matter. `entered`
-    is told each block that is evaluated: to see which branches inputs take.
+    is told of each block that is evaluated: to see which branches inputs take. `evaluated` is told of each operation:
+    to see what values there are.
     """
 
     def __init__(
         self,
         disturb: Callable[[Array], Array] | None = None,
-        entered: Callable[[Block], object] | None = None,
+        entered: Entered | None = None,
+        evaluated: Evaluated | None = None,
     ):
         self._disturb = disturb
         self._entered = entered
+        self._evaluated = evaluated
 
     def evaluate_block(
         self, block: Block, values: dict[SSAValue, Array], *, owned: bool = False
@@ -45,7 +49,7 @@ class BlockEvaluator:
         With `owned`, nothing else looks at `values`: each is dropped after its last use.
         """
         if self._entered is not None:
-            self._entered(block)
+            self._entered(block, [values[argument] for argument in block.args])
         uses = Counter(operand for op in block.walk() for operand in op.operands) if owned else None
         for op in block.ops:
             if isinstance(op, func.ReturnOp | YieldOp | scf.YieldOp | scf.ConditionOp):
@@ -53,6 +57,8 @@ class BlockEvaluator:
             results = self.evaluate(op, values)
             if self._disturb is not None:
                 results = [self._disturb(result) for result in results]
+            if self._evaluated is not None:
+                self._evaluated(op, [values[operand] for operand in op.operands], results)
             values.update(zip(op.results, results, strict=True))
             if uses is not None:
                 _drop_unused(op, values, uses)

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlopt.diagnostics import InputError
 from mlopt.dialects.kernel import (
@@ -36,6 +36,7 @@ from mlopt.interpreter.element_types import require_known_integers
 from mlopt.interpreter.runtime import BoundFunction, called_function
 from mlopt.interpreter.scalar_ops import Array, poison
 from mlopt.interpreter.structured_ops import evaluate_structured
+from mlopt.ir.context import Entered
 from mlopt.ir.donations import INPUT_PART, OUTPUT_PART, AxisPart, part_shape
 from mlopt.ir.dtypes import dense_to_array, to_numpy_dtype
 from mlopt.ir.extents import Extent, cut_outputs
@@ -68,11 +69,11 @@ def evaluate_function(
     weights: WeightStore,
     *,
     disturb: Callable[[Array], Array] | None = None,
-    entered: Callable[[Block], object] | None = None,
+    entered: Entered | None = None,
 ) -> dict[str, Array]:
     """`evaluate_module` for a function of any name. A value is dropped after its last use.
 
-    `disturb`, if given, is applied to every result of an operation, and `entered` is told each block.
+    `disturb`, if given, is applied to every result of an operation, and `entered` is told of each block.
     """
     require_known_integers(main)
     block = main.body.block
@@ -145,7 +146,7 @@ class _Evaluator(BlockEvaluator):
         self,
         weights: WeightStore,
         disturb: Callable[[Array], Array] | None = None,
-        entered: Callable[[Block], object] | None = None,
+        entered: Entered | None = None,
     ):
         super().__init__(disturb, entered)
         self._weights = weights

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation
 
 from mlopt.diagnostics import Diagnostic, Remark, RemarkKind, RemarkValue, Severity
 from mlopt.ir.locations import place_of, place_of_op
@@ -19,6 +19,25 @@ from mlopt.weights import WeightStore
 
 Evaluator = Callable[[Operation, Sequence[np.ndarray]], Sequence[np.ndarray]]
 """Evaluates one graph-level operation on numpy arrays; raises `LookupError` for an operation it does not know."""
+
+Entered = Callable[[Block, Sequence[np.ndarray]], object]
+"""Told of each block that is evaluated, each time, with the values of its arguments."""
+
+Evaluated = Callable[[Operation, Sequence[np.ndarray], Sequence[np.ndarray]], object]
+"""Told of each operation that was evaluated, each time, with its operands and its results."""
+
+
+class FunctionEvaluator(Protocol):
+    """Evaluates a graph-level function for inputs by name, loops and branches included; `RunError` where it can't."""
+
+    def __call__(
+        self,
+        function: FuncOp,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        entered: Entered | None = None,
+        evaluated: Evaluated | None = None,
+    ) -> Mapping[str, np.ndarray]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +91,7 @@ class CompilerContext(Context):
 
     weights: WeightStore = field(default_factory=WeightStore)
     evaluator: Evaluator | None = None
+    function_evaluator: FunctionEvaluator | None = None
     target: Target | None = None
     disabled_patterns: frozenset[str] = frozenset()
     statistics: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])

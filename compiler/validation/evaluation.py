@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block
 
 from mlopt.compilation import is_planned, level_of
 from mlopt.diagnostics import InputError, MloptError
@@ -23,7 +22,7 @@ from mlopt.interpreter.graph import evaluate_function as evaluate_graph
 from mlopt.interpreter.kernel import evaluate_function as evaluate_kernel
 from mlopt.interpreter.memref import Executable
 from mlopt.interpreter.target import NumpyTarget
-from mlopt.ir.context import CompilerContext
+from mlopt.ir.context import CompilerContext, Entered
 from mlopt.ir.locations import place_of_op
 from mlopt.passes.memref.assign_buffers import AssignBuffersPass
 from mlopt.passes.memref.plan_workspaces import PlanWorkspacesPass
@@ -82,11 +81,11 @@ class Evaluator:
         inputs: Mapping[str, Array],
         *,
         disturb: Callable[[Array], Array] | None = None,
-        entered: Callable[[Block], object] | None = None,
+        entered: Entered | None = None,
     ) -> dict[str, Array]:
         """The outputs of a function by name, for its inputs by name, in order.
 
-        `disturb`, if given, is applied to every result of an operation, and `entered` is told each block that is
+        `disturb`, if given, is applied to every result of an operation, and `entered` is told of each block that is
         evaluated, but not at the memref level. Raises what the
         evaluators raise; `LookupError` if the function is not there.
         """

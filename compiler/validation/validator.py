@@ -254,12 +254,13 @@ class Validator(Instrumentation):
             return
         name, seeds = func.sym_name.data, range(SEED + 1, SEED + BRANCH_TRIALS)
         others = (_Known(name, "seeded", seeded_inputs(func, self.ctx.weights, seed)) for seed in seeds)
+        taken = set[Block]()
         for sample in chain(list(samples), others):
             if not untaken:
                 return
-            taken = set[Block]()
+            taken.clear()
             try:
-                sample.outputs = evaluator.run(name, sample.inputs, entered=taken.add)
+                sample.outputs = evaluator.run(name, sample.inputs, entered=lambda block, _: taken.add(block))
             except MloptError:
                 continue
             if taken & untaken and sample not in samples:

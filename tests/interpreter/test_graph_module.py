@@ -10,7 +10,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from mlopt.diagnostics import InputError, MloptError, RunError
-from mlopt.interpreter.graph import evaluate_module, evaluation
+from mlopt.interpreter.graph import evaluate_function, evaluate_module, evaluation
+from mlopt.interpreter.graph.evaluation import main_function
 from mlopt.ir.parser import parse_module
 from mlopt.ir.registration import make_context
 from mlopt.weights import WeightStore
@@ -44,6 +45,42 @@ def test_outputs_by_name() -> None:
     assert list(outputs) == ["y", "same"]
     np.testing.assert_array_equal(outputs["y"], [[-2, -1, 0]])
     np.testing.assert_array_equal(outputs["same"], X)
+
+
+def test_what_a_watcher_is_told() -> None:
+    """Each block with the values of its arguments, and each operation behind what it needs, once for each trip."""
+    text = """func.func @main(%x: tensor<f32>) -> tensor<f32> {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %two = arith.constant 2 : index
+      %r = scf.for %i = %zero to %two step %one iter_args(%h = %x) -> (tensor<f32>) {
+        %d = graph.add %h, %x : (tensor<f32>, tensor<f32>) -> tensor<f32>
+        scf.yield %d : tensor<f32>
+      }
+      func.return %r : tensor<f32>
+    }"""
+    module = parse(text)
+    told: list[tuple[object, list[float], list[float]]] = []
+    evaluate_function(
+        main_function(module),
+        {"arg0": np.array(3, np.float32)},
+        entered=lambda block, values: told.append((block.parent_op(), [], [*map(float, values)])),
+        evaluated=lambda op, operands, results: told.append(
+            (op, [*map(float, operands)], [*map(float, results)])
+        ),
+    )
+    main = main_function(module)
+    *constants, loop, _ = main.body.block.ops
+    add = loop.regions[0].block.first_op
+    assert told == [
+        (main, [], [3]),
+        *((constant, [], [index]) for index, constant in enumerate(constants)),
+        (loop, [], [0, 3]),
+        (add, [3, 3], [6]),
+        (loop, [], [1, 6]),
+        (add, [6, 3], [9]),
+        (loop, [0, 2, 1, 3], [9]),
+    ]
 
 
 def test_outputs_share_no_memory_with_inputs_or_weights() -> None:

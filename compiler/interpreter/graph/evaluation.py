@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlopt.diagnostics import InputError, RunError
 from mlopt.dialects import graph
@@ -21,6 +21,7 @@ from mlopt.interpreter.graph import movement as _movement
 from mlopt.interpreter.graph import normalization as _normalization
 from mlopt.interpreter.graph import reduction as _reduction
 from mlopt.interpreter.graph.registry import EVALUATIONS, Array
+from mlopt.ir.context import Entered, Evaluated
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent, cut_outputs
 from mlopt.ir.locations import place_of_op
@@ -70,16 +71,18 @@ def evaluate_function(
     weights: WeightStore | None = None,
     *,
     disturb: Callable[[Array], Array] | None = None,
-    entered: Callable[[Block], object] | None = None,
+    entered: Entered | None = None,
+    evaluated: Evaluated | None = None,
 ) -> dict[str, Array]:
     """`evaluate_module` for a function of any name.
 
-    `disturb`, if given, is applied to every result of an operation, and `entered` is told each block.
+    `disturb`, if given, is applied to every result of an operation; `entered` is told of each block, and `evaluated` of
+    each operation.
     """
     block = main.body.block
     values: dict[SSAValue, Array] = dict(zip(block.args, _arguments(main, inputs), strict=True))
     with np.errstate(all="ignore"):
-        results = _Evaluator(weights, disturb, entered).evaluate_block(block, values, owned=True)
+        results = _Evaluator(weights, disturb, entered, evaluated).evaluate_block(block, values, owned=True)
     names = _names(main.res_attrs, "result", len(results))
     outputs: dict[str, Array] = {}
     extents: dict[Extent, int] = {}
@@ -105,9 +108,10 @@ class _Evaluator(BlockEvaluator):
         self,
         weights: WeightStore | None,
         disturb: Callable[[Array], Array] | None,
-        entered: Callable[[Block], object] | None,
+        entered: Entered | None,
+        evaluated: Evaluated | None,
     ):
-        super().__init__(disturb, entered)
+        super().__init__(disturb, entered, evaluated)
         self._weights = weights
 
     def evaluate(self, op: Operation, values: dict[SSAValue, Array]) -> Sequence[Array]:
