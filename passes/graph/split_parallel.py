@@ -37,10 +37,11 @@ class SplitParallelPass(Pass):
        bias, residual and activation of the last product come after it, once.
     2. With `columns`, what is left over: a product whose weight is split by columns, and a `graph.all_gather`.
 
-    A result inside a pair that is an output of the model too is gathered, unless `gather-outputs` is false. What one
-    way alone computes has `{mlopt.way = N}`. Not split, with a remark: numbers of rows, columns or heads that `ways`
-    does not divide; results that something else uses too; weights that are not constant. After the fusions; in no
-    pipeline, and a second run changes nothing. Sums of products are rounded in another order.
+    A result inside a pair that is an output too, of the model or of the body of a loop or branch that the pair is in,
+    is gathered, unless `gather-outputs` is false. What one way alone computes has `{mlopt.way = N}`. Not split, with a
+    remark: numbers of rows, columns or heads that `ways` does not divide; results that something else uses too; weights
+    that are not constant. After the fusions; in no pipeline, and a second run changes nothing. Sums of products are
+    rounded in another order.
     """
 
     name = "split-parallel"

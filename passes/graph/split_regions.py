@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from xdsl.dialects import scf
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult, SSAValue
 
@@ -21,6 +22,9 @@ from mlopt.ir.ways import way_of
 from mlopt.passes.graph.constants import is_constant
 from mlopt.passes.graph.fusion import described
 from mlopt.passes.graph.sharding import Needs, Obstacle, Sharding, is_column_product, needs
+
+_ENDS = (ReturnOp, scf.YieldOp, scf.ConditionOp)
+"""What gives values to the outside of a block, whole."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ def region_to(
 ) -> Region | Obstacle | None:
     """The region that ends at `root`; why there is none; None if nothing before it is split by columns.
 
-    `order` numbers the operations in program order. With `gather`, members may be outputs of the model too.
+    `order` numbers the operations in program order. With `gather`, members may be outputs of the model, or of the body
+    that they are in, too.
     """
     if not is_column_product(root) or way_of(root) is not None or rank_of(root.operands[1]) != 2:
         return None
@@ -117,7 +122,7 @@ class _Search:
             result
             for op in members
             for result in op.results
-            if any(isinstance(use.operation, ReturnOp) for use in result.uses)
+            if any(isinstance(use.operation, _ENDS) for use in result.uses)
         ]
         return Region(self.root, members, len(self.sources), self.shardings, gathered)
 
@@ -149,10 +154,9 @@ class _Search:
                 wanted = self.visited.get(user)
                 if wanted is not None and wanted[use.index] is not None:
                     continue
-                is_output = isinstance(user, ReturnOp)
-                if is_output and self.gather and self._is_plain(result):
+                if isinstance(user, _ENDS) and self.gather and self._is_plain(result):
                     continue
-                what = "a graph output" if is_output else f"used by {described(user)}"
+                what = "a graph output" if isinstance(user, ReturnOp) else f"used by {described(user)}"
                 return f"the result of {described(op)} is also {what}"
         return None
 

@@ -7,7 +7,7 @@ from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import tensor_type
@@ -37,7 +37,7 @@ def holdings(function: FuncOp, ways: int) -> Holdings:
             constants.setdefault(way_of(op), {})[op.value] = bytes_of(op.result)
     sums = {way: sum(sizes.values()) for way, sizes in constants.items()}
     own = max(sums.get(way, 0) for way in range(ways))
-    return Holdings(own, sums.get(None, 0), max(_peak(function, way) for way in range(ways)))
+    return Holdings(own, sums.get(None, 0), max(_peak(only_block(function), way) for way in range(ways)))
 
 
 def bytes_of(value: SSAValue) -> int:
@@ -46,9 +46,12 @@ def bytes_of(value: SSAValue) -> int:
     return prod(type_.get_shape()) * to_numpy_dtype(type_.element_type).itemsize
 
 
-def _peak(function: FuncOp, way: int) -> int:
-    """The most bytes of tensors that a way needs at once: from what makes them to what uses them last."""
-    ops = [op for op in only_block(function).ops if way_of(op) in (None, way)]
+def _peak(block: Block, way: int) -> int:
+    """The most bytes of tensors that a way needs at once: from what makes them to what uses them last.
+
+    What a loop gives, it carries while its body runs.
+    """
+    ops = [op for op in block.ops if way_of(op) in (None, way)]
     last: dict[SSAValue, int] = {}
     for index, op in enumerate(ops):
         for inner in op.walk():
@@ -60,7 +63,8 @@ def _peak(function: FuncOp, way: int) -> int:
             live += bytes_of(result)
             end = last.get(result, index)
             ending[end] = ending.get(end, 0) + bytes_of(result)
-        peak = max(peak, live)
+        inside = [_peak(body, way) for region in op.regions for body in region.blocks]
+        peak = max(peak, live + max(inside, default=0))
         live -= ending.pop(index, 0)
     return peak
 

@@ -522,6 +522,35 @@ def test_inside_a_loop() -> None:
     want = relu(relu(X.astype(np.float64) @ W1) @ W3 @ W1) @ W3
     np.testing.assert_allclose(case(X)[0], want, rtol=1e-5, atol=1e-4)
     assert len(case.ops(graph.AllReduceOp)) == 1
+    # What is carried (3 x 6 floats), and in the body 3 x 16, or 3 x 8 for each way, when 3 x 6 are made of it.
+    (facts,) = (dict(remark.args) for remark in case.ctx.remarks if remark.kind == "analysis")
+    assert (facts["whole_peak_bytes"], facts["peak_bytes"]) == (72 + 192 + 72, 72 + 96 + 72)
+
+
+@pytest.mark.parametrize("gather", [True, False])
+def test_what_a_body_yields_is_gathered(gather: bool) -> None:
+    """As what the model gives is: a branch yields what is inside the pair, too."""
+    wide = "tensor<3x16xf32>"
+    text = f"""func.func @main(%x: tensor<3x6xf32>, %c: tensor<i1>) -> (tensor<3x6xf32>, {wide}) {{
+      {weight("w1", W1)}
+      {weight("w3", W3)}
+      %b = tensor.extract %c[] : tensor<i1>
+      %r:2 = scf.if %b -> (tensor<3x6xf32>, {wide}) {{
+        %h = graph.linear %x, %w1 activation = <relu> : (tensor<3x6xf32>, tensor<6x16xf32>) -> {wide}
+        %y = graph.matmul %h, %w3 : ({wide}, tensor<16x6xf32>) -> tensor<3x6xf32>
+        scf.yield %y, %h : tensor<3x6xf32>, {wide}
+      }} else {{
+        %z = graph.constant dense<0.0> : {wide}
+        scf.yield %x, %z : tensor<3x6xf32>, {wide}
+      }}
+      func.return %r#0, %r#1 : tensor<3x6xf32>, {wide}
+    }}"""
+    case = Case(text, {"w1": W1, "w3": W3}, ways=2, gather_outputs=gather)
+    assert (len(case.ops(graph.AllReduceOp)), len(case.ops(graph.AllGatherOp))) == (gather, gather)
+    hidden = relu(X.astype(np.float64) @ W1)
+    for found, want in zip(case(X, np.array(True)), (hidden @ W3, hidden), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(case(X, np.array(False))[0], X)
 
 
 def test_patterns_keep_the_way() -> None:
