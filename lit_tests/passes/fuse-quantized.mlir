@@ -122,6 +122,31 @@ func.func @movement(%q: tensor<3x2xi8>) -> (tensor<2x3xi8>, tensor<2x3xi8>) {
 
 // -----
 
+// What is added in a body is no part of the product before it: a loop would compute that in each trip.
+// CHECK-LABEL: @added_inside
+// CHECK:         graph.integer_matmul
+// CHECK:         scf.if
+// CHECK-NEXT:      graph.add {{%.*}}, %b
+func.func @added_inside(%q: tensor<3x2xi8>, %c: i1) -> tensor<3x2xf32> {
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %b = graph.constant dense<[0.5, 0.25]> : tensor<2xf32>
+  %w = graph.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>
+  %x = graph.dequantize %q, %one : (tensor<3x2xi8>, tensor<f32>) -> tensor<3x2xf32>
+  %v = graph.dequantize %w, %one : (tensor<2x2xi8>, tensor<f32>) -> tensor<2x2xf32>
+  // expected-remark @below {{fused 'matmul' into a product of integers}}
+  %y = graph.matmul %x, %v : (tensor<3x2xf32>, tensor<2x2xf32>) -> tensor<3x2xf32>
+  %r = scf.if %c -> (tensor<3x2xf32>) {
+    %s = graph.add %y, %b : (tensor<3x2xf32>, tensor<2xf32>) -> tensor<3x2xf32>
+    scf.yield %s : tensor<3x2xf32>
+  } else {
+    %z = graph.constant dense<0.0> : tensor<3x2xf32>
+    scf.yield %z : tensor<3x2xf32>
+  }
+  func.return %r : tensor<3x2xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @arithmetic
 // CHECK-NOT: graph.dequantize
 // CHECK: graph.add

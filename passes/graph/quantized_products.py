@@ -279,6 +279,7 @@ def _integer_product(product: Product, x: SSAValue, w: SSAValue, zero: int) -> O
 
 
 def _only_user(op: Operation) -> Operation | None:
-    """The operation that uses the result of `op`, once, if nothing else does."""
+    """The operation in the same block that uses the result of `op`, once, if nothing else does."""
     (result,) = op.results
-    return next(iter(result.uses)).operation if result.has_one_use() else None
+    user = next(iter(result.uses)).operation if result.has_one_use() else None
+    return user if user is not None and user.parent is op.parent else None
