@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlopt.arrays import read_npz
-from mlopt.diagnostics import InputError, PassFailure
+from mlopt.diagnostics import InputError, PassFailure, RunError
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import shape_of, tensor_type
-from mlopt.ir.context import CompilerContext
+from mlopt.ir.context import CompilerContext, Entered, Evaluated
 from mlopt.ir.dtypes import to_numpy_dtype, typed_array
 from mlopt.ir.locations import place_of_op
 from mlopt.passes.graph.constants import constant_of
@@ -109,8 +109,8 @@ def read_samples(path: str, main: FuncOp) -> list[dict[str, Array]]:
     """The samples in an `.npz` file: arrays by the names of inputs, `x` or `in:x`.
 
     An array has the shape of its input, or one axis more in front of it, along which samples follow one another; an
-    array without that axis is for all samples. Raises `PassFailure` if the file can't be read, an input is missing, or
-    an array does not fit in shape or type.
+    array without that axis is for all samples. Infinities are numbers here, as masks have them. Raises `PassFailure` if
+    the file can't be read, an input is missing, an array does not fit in shape or type, or holds NaN.
     """
     try:
         arrays = read_npz(Path(path), "in")
@@ -138,9 +138,19 @@ def read_samples(path: str, main: FuncOp) -> list[dict[str, Array]]:
         raise PassFailure(f"expected equally many samples of all inputs in '{path}', found {found}")
     total = next(iter(counts.values()), 1)
     names = input_names(main)
-    return [
+    samples = [
         {name: arrays[name][i] if name in counts else arrays[name] for name in names} for i in range(total)
     ]
+    for number, sample in enumerate(samples, 1):
+        for name, array in sample.items():
+            if np.any(np.isnan(array)):
+                is_shared = name not in counts and total > 1
+                where = f"the array for all {total} samples" if is_shared else f"sample {number} of {total}"
+                raise PassFailure(
+                    f"expected numbers for input '{name}', found NaN in {where} in '{path}': "
+                    f"{'' if is_shared else 'leave the sample out, or '}put numbers in place of NaN"
+                )
+    return samples
 
 
 def _converted(array: Array, dtype: np.dtype[Any], name: str, path: str) -> Array:
@@ -150,7 +160,8 @@ def _converted(array: Array, dtype: np.dtype[Any], name: str, path: str) -> Arra
         raise PassFailure(
             f"expected numbers like {dtype} for input '{name}', found {array.dtype} in '{path}'"
         )
-    return array.astype(dtype, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest number of the type is infinity
+        return array.astype(dtype, copy=False)
 
 
 def input_names(main: FuncOp) -> list[str]:
@@ -167,65 +178,65 @@ def input_names(main: FuncOp) -> list[str]:
     return names
 
 
-Visit = Callable[[Operation, Sequence[Array], Sequence[Array]], None]
-"""Told of an operation, its operands and its results."""
+def evaluate_samples(
+    main: FuncOp,
+    samples: Sequence[Sample],
+    ctx: CompilerContext,
+    *,
+    entered: Entered | None = None,
+    evaluated: Evaluated | None = None,
+) -> None:
+    """Evaluate a function on samples; `entered` is told of each block, `evaluated` of each operation.
 
-
-def walk_values(main: FuncOp, sample: Sample, ctx: CompilerContext, visit: Visit) -> None:
-    """Evaluate a function on a sample, and `visit` each operation; a value is dropped after its last use."""
-    block = main.body.block
-    values: dict[SSAValue, Array] = {
-        argument: sample[name] for argument, name in zip(block.args, input_names(main), strict=True)
-    }
-    last_use = {operand: op for op in block.ops for operand in op.operands}
-    for op in block.ops:
-        if isinstance(op, ReturnOp):
-            return
-        if not isinstance(op, graph.GraphOp):
-            message = "a model with loops or branches can't be calibrated, this operator is or has one"
-            raise PassFailure(message, place=place_of_op(op))
-        operands = [values[operand] for operand in op.operands]
-        results = _results(op, operands, ctx)
-        visit(op, operands, results)
-        values.update(zip(op.results, results, strict=True))
-        for value in {*op.operands, *op.results}:
-            if last_use.get(value, op) is op:
-                del values[value]
-
-
-def _results(op: Operation, operands: Sequence[Array], ctx: CompilerContext) -> Sequence[Array]:
-    if isinstance(op, graph.ConstantOp):
-        array = constant_of(op, ctx)
-        if array is None:
+    Raises `PassFailure` at a weight that is not there, and at an operation that has no result on a sample.
+    """
+    if ctx.function_evaluator is None:
+        raise PassFailure("calibration needs an evaluator of functions in its context, found none")
+    for op in main.walk():
+        if isinstance(op, graph.ConstantOp) and constant_of(op, ctx) is None:
             raise PassFailure("a model can't be calibrated without its weights", place=place_of_op(op))
-        return [array]
-    if ctx.evaluator is None:
-        raise PassFailure("calibration needs an evaluator in its context, found none")
-    return ctx.evaluator(op, operands)
+    for number, sample in enumerate(samples, 1):
+        try:
+            ctx.function_evaluator(main, sample, entered=entered, evaluated=evaluated)
+        except RunError as error:
+            where = f"sample {number} of {len(samples)}"
+            raise PassFailure(f"calibration stops in {where}: {error.message}", place=error.place) from error
 
 
-def ranges_of(
+class Observed(NamedTuple):
+    """What was seen on all samples: the ranges of values, and the blocks that were entered."""
+
+    ranges: dict[SSAValue, Range]
+    blocks: set[Block]
+
+
+def observe(
     main: FuncOp,
     wanted: Collection[SSAValue],
     samples: Sequence[Sample],
     ctx: CompilerContext,
     method: Method,
     percentile: float,
-) -> dict[SSAValue, Range]:
-    """The range of each of the values, which are floats, over all samples."""
+) -> Observed:
+    """The range of each of the values, which are floats, over all samples and all that each has on a sample.
+
+    A value in a body has as many as the body has trips; one in a block that was never entered has no range.
+    """
     seen: dict[SSAValue, Range] = {}
+    blocks = set[Block]()
 
     def widen(value: SSAValue, array: Array) -> None:
         finite = array[np.isfinite(array)]
         found = Range(min(float(finite.min(initial=0)), 0.0), max(float(finite.max(initial=0)), 0.0))
         seen[value] = seen[value].union(found) if value in seen else found
 
-    _watch(main, wanted, samples, ctx, widen)
+    _watch(main, wanted, samples, ctx, widen, blocks)
     if method == "minmax":
-        return seen
+        return Observed(seen, blocks)
     histograms = {value: Histogram.over(values) for value, values in seen.items()}
-    _watch(main, wanted, samples, ctx, lambda value, array: histograms[value].add(array))
-    return {value: histogram.chosen(method, percentile) for value, histogram in histograms.items()}
+    _watch(main, wanted, samples, ctx, lambda value, array: histograms[value].add(array), blocks)
+    chosen = {value: histogram.chosen(method, percentile) for value, histogram in histograms.items()}
+    return Observed(chosen, blocks)
 
 
 def _watch(
@@ -234,16 +245,21 @@ def _watch(
     samples: Sequence[Sample],
     ctx: CompilerContext,
     watch: Callable[[SSAValue, Array], None],
+    blocks: set[Block],
 ) -> None:
-    arguments = [value for value in main.body.block.args if value in wanted]
-    names = dict(zip(main.body.block.args, input_names(main), strict=True))
+    """Tell `watch` each array that one of the wanted values is, and add the blocks that are entered to `blocks`."""
+    watched = frozenset(wanted)
 
-    def visit(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
-        for value, array in zip(op.results, results, strict=True):
-            if value in wanted:
+    def tell(values: Sequence[SSAValue], arrays: Sequence[Array]) -> None:
+        for value, array in zip(values, arrays, strict=True):
+            if value in watched:
                 watch(value, array)
 
-    for sample in samples:
-        for argument in arguments:
-            watch(argument, sample[names[argument]])
-        walk_values(main, sample, ctx, visit)
+    def entered(block: Block, arguments: Sequence[Array]) -> None:
+        blocks.add(block)
+        tell(block.args, arguments)
+
+    def evaluated(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
+        tell(op.results, results)
+
+    evaluate_samples(main, samples, ctx, entered=entered, evaluated=evaluated)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i8
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -21,7 +21,15 @@ from mlopt.ir.context import CompilerContext
 from mlopt.ir.functions import only_block
 from mlopt.ir.locations import node_names
 from mlopt.ir.rewrite_limit import may_rewrite
-from mlopt.passes.graph.calibration import Array, Method, Range, Sample, ranges_of, read_samples, walk_values
+from mlopt.passes.graph.calibration import (
+    Array,
+    Method,
+    Range,
+    Sample,
+    evaluate_samples,
+    observe,
+    read_samples,
+)
 from mlopt.passes.graph.constants import constant_value, is_constant, make_constant, name_of
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
@@ -65,11 +73,16 @@ class QuantizePass(Pass):
     3. Movements of such tensors have their scale on both sides, so that they can move the integers; unless one of the
        tensors would lose more than two bits by that.
 
+    Operators in bodies of loops and branches are no exception: what a value is in any trip counts. What is quantized is
+    so in its own block, once for all that is inside. Returns, what bodies yield, what loops start from, and the slices
+    that they take and collect keep the float value; what a loop carries is rounded for quantized operators alone.
+
     `fuse-quantized` makes integer operators of it. It approximates by intent: a remark says for each operator its
     signal-to-noise ratio with quantized operands on the samples (SQNR, in dB), and for each that stays float why:
-    `keep` (names of nodes or values, with `*`), `keep-first`, `keep-last` (the first or last conv or matmul), an SQNR
-    below `min-sqnr`, not f32, weights that are not constant. Models with loops or branches are refused. Comes after
-    `fold-batch-norm`, before convolutions and linears are fused.
+    `keep` (names of nodes or values, with `*`; that of a loop or a branch keeps all in it), `keep-first`, `keep-last`
+    (the first or last conv or matmul, or of each body of what holds that), an SQNR below `min-sqnr`, not f32, weights
+    that are not constant, a body that no sample enters. Comes after `fold-batch-norm`, before convolutions and linears
+    are fused.
 
     `--validate` judges it by the first `SAMPLES_JUDGED` samples, for which alone it promises anything, and allows a
     tenth of an output's largest number (20 dB). docs/quantization.md has the errors measured on whole models.
@@ -184,8 +197,26 @@ class _Weight:
 
 
 def _names_of(op: Operation) -> list[str]:
-    """What `keep` may call an operator: its nodes, and its results."""
+    """What `keep` may call an operation: its nodes, and its results."""
     return [*node_names(op.location), *(result.name_hint for result in op.results if result.name_hint)]
+
+
+def _ancestors(op: Operation, main: FuncOp) -> Iterator[Operation]:
+    """The loops and branches that an operation is in, the innermost first."""
+    around = op.parent_op()
+    while around is not None and around is not main:
+        yield around
+        around = around.parent_op()
+
+
+def _at_the_end(ops: Iterable[Operation], products: Container[Operation], *, last: bool) -> list[Operation]:
+    """The first of the products, or the last; those of each body if it is in one, since any of these may run."""
+    for op in reversed(list(ops)) if last else ops:
+        bodies = [block for region in op.regions for block in region.blocks]
+        found = [end for body in bodies for end in _at_the_end(body.ops, products, last=last)]
+        if op in products or found:
+            return found or [op]
+    return []
 
 
 @dataclass
@@ -219,7 +250,7 @@ class _Quantizer:
 
     def _warn_of_idle_names(self) -> None:
         """A name in `keep` that nothing has is most likely a mistake, which would go unnoticed."""
-        names = {name for op in self.main.body.block.ops for name in _names_of(op)}
+        names = {name for op in self.main.body.walk() for name in _names_of(op)}
         for pattern in self.options.keep:
             if not any(fnmatchcase(name, pattern) for name in names):
                 self.ctx.warn(
@@ -228,10 +259,13 @@ class _Quantizer:
 
     def _select(self) -> None:
         block = self.main.body.block
-        products = [op for op in block.ops if isinstance(op, _Product) and self._obstacle(op) is None]
-        kept = {*products[: self.options.keep_first], *products[len(products) - self.options.keep_last :]}
+        products = {op for op in block.walk() if isinstance(op, _Product) and self._obstacle(op) is None}
+        kept = set[Operation]()
+        for is_wanted, last in ((self.options.keep_first, False), (self.options.keep_last, True)):
+            if is_wanted:
+                kept.update(_at_the_end(block.ops, products, last=last))
         followed = set[SSAValue]()
-        for op in block.ops:
+        for op in block.walk():
             reason = self._obstacle(op)
             if reason is None and op in kept:
                 reason = "it is the first or the last of its kind, and 'keep-first' or 'keep-last' is set"
@@ -250,10 +284,12 @@ class _Quantizer:
 
     def _obstacle(self, op: Operation) -> str | None:
         """Why an operator is not quantized, as far as that does not depend on others."""
-        names = _names_of(op)
         for pattern in self.options.keep:
-            if any(fnmatchcase(name, pattern) for name in names):
+            if any(fnmatchcase(name, pattern) for name in _names_of(op)):
                 return f"'keep' names it ('{pattern}')"
+            for around in _ancestors(op, self.main):
+                if any(fnmatchcase(name, pattern) for name in _names_of(around)):
+                    return f"'keep' names what it is in ('{pattern}')"
         if isinstance(op, _Product):
             return _obstacle_of_product(op, self.options.kinds)
         wanted = next((kind for kind, cls in _FOLLOWERS.items() if isinstance(op, cls)), None)
@@ -267,11 +303,17 @@ class _Quantizer:
     # Calibration
 
     def _calibrate(self) -> None:
-        """The groups, and the parameters of each."""
+        """The groups, and the parameters of each; an operator that no sample reaches is no target any more."""
         options = self.options
         values = self._variables_and_sources(lambda _result, _source: True)
-        ranges = ranges_of(self.main, values, self.samples, self.ctx, options.method, options.percentile)
-        self.groups = {value: _Group([value], ranges[value], ranges[value].width) for value in values}
+        ranges, entered = observe(
+            self.main, values, self.samples, self.ctx, options.method, options.percentile
+        )
+        for op in list(self.targets):
+            if op.parent not in entered:
+                self._stays_float(op, "no sample reaches it")
+                del self.targets[op]
+        self.groups = {value: _Group([value], own, own.width) for value, own in ranges.items()}
 
         def join(result: SSAValue, source: SSAValue) -> bool:
             first, second = self.groups[result], self.groups[source]
@@ -293,7 +335,7 @@ class _Quantizer:
         `is_shared` is asked for each result of a movement and each operand whether they share parameters.
         """
         values = dict.fromkeys(value for op in self.targets for value in _variables(op))
-        for op in reversed(list(self.main.body.block.ops)):
+        for op in self.main.body.walk(reverse=True, region_first=True):
             # Backwards: what is moved to a place where it is quantized is quantized where it comes from.
             if isinstance(op, _MOVEMENTS) and op.results[0] in values:
                 for operand in dict.fromkeys(op.operands):
@@ -302,7 +344,7 @@ class _Quantizer:
         return list(values)
 
     def _measure(self) -> None:
-        """The SQNR of each operator: on float operands against operands that were quantized.
+        """The SQNR of each operator over all that it computes: on float operands against operands that were quantized.
 
         Integers are neither infinite nor NaN: an operator that had such numbers on a sample is no target any more.
         """
@@ -327,8 +369,7 @@ class _Quantizer:
             signal[op] += float(np.sum(exact**2))
             noise[op] += math.inf if math.isnan(error) else error
 
-        for sample in self.samples:
-            walk_values(self.main, sample, self.ctx, visit)
+        evaluate_samples(self.main, self.samples, self.ctx, evaluated=visit)
         for op in self.targets:
             if noise[op]:
                 ratio = signal[op] / noise[op]
@@ -351,20 +392,21 @@ class _Quantizer:
         wanted = dict.fromkeys(
             self._variables_and_sources(lambda result, source: self.groups[result] is self.groups[source])
         )
+        takers = {*self.targets, *(v.owner for v in wanted if isinstance(v.owner, _MOVEMENTS))}
         changed = False
         for op, ratio in self.targets.items():
             if not may_rewrite(self.options.name, op):
                 return changed
             self._quantize_constants(op)
             for value in [v for v in _variables(op) if v in wanted]:
-                self._insert_pair(value)
+                self._insert_pair(value, takers)
                 del wanted[value]
             changed = True
             self.ctx.count(self.options.name, "operators-quantized")
             kind = op.name.removeprefix("graph.")
             self.ctx.remark(self.options.name, "passed", f"quantized '{kind}': SQNR {ratio:.1f} dB", op)
         for value in wanted:
-            self._insert_pair(value)
+            self._insert_pair(value, takers)
         return changed
 
     def _quantize_constants(self, op: Operation) -> None:
@@ -397,14 +439,25 @@ class _Quantizer:
         pair = graph.DequantizeOp(numbers, factor)
         for new in (numbers, factor, pair):
             new.location = op.location
-        Rewriter.insert_op([numbers, factor, pair], InsertPoint.before(op))
+        place = _block_of(old).find_ancestor_op_in_block(op)
+        assert place is not None
+        Rewriter.insert_op([numbers, factor, pair], InsertPoint.before(place))
         index = next(i for i, operand in enumerate(op.operands) if operand is old)
         op.operands[index] = pair.result
 
-    def _insert_pair(self, value: SSAValue) -> None:
-        """Quantize a value, and let all that takes it in this function take what that dequantizes to."""
+    def _insert_pair(self, value: SSAValue, takers: Container[Operation]) -> None:
+        """Quantize a value, and let all operators that take it take what that dequantizes to.
+
+        Of what a loop carries, only the `takers` do, those that are quantized or move it to them. If others did,
+        roundings would pile up from trip to trip.
+        """
         own = self.parameters[value]
-        users = [use for use in value.uses if not isinstance(use.operation, ReturnOp)]
+        is_carried = isinstance(value.owner, Block) and value.owner is not self.main.body.block
+        users = [
+            use
+            for use in value.uses
+            if isinstance(use.operation, graph.GraphOp) and (not is_carried or use.operation in takers)
+        ]
         scale = make_constant(np.array(own.scale, np.float32), self.ctx, "scale")
         zero = make_constant(np.array(own.zero, np.int8), self.ctx, "zero_point")
         quantize = graph.QuantizeOp(value, scale, zero, i8)
@@ -439,6 +492,12 @@ def _obstacle_of_product(op: _Product, kinds: Sequence[str]) -> str | None:
         return "its left factor is constant"
     kind = "matmul" if is_constant(op.rhs) else "product"
     return None if kind in kinds else f"'kinds' has no {kind}"
+
+
+def _block_of(value: SSAValue) -> Block:
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    assert block is not None
+    return block
 
 
 def _is_variable_product(op: Operation) -> bool:
