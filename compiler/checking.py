@@ -18,7 +18,7 @@ from mlopt.compilation import (
     load_model,
     main_function,
 )
-from mlopt.diagnostics import MloptError, Place, counted, format_diagnostic, one_line
+from mlopt.diagnostics import MissingSizeError, MloptError, Place, counted, format_diagnostic, one_line
 from mlopt.engine import attach_engine
 from mlopt.interface import argument_attributes
 from mlopt.ir.registration import make_context
@@ -49,6 +49,8 @@ class Findings:
     obstacles: list[str] = field(default_factory=list[str])
     compilation: Compilation | None = None
     executable: Executable | None = None
+    lacks_sizes: bool = False
+    """Whether sizes that were not given are all that stands in the way, as far as can be told without them."""
 
     @property
     def compiles(self) -> bool:
@@ -124,6 +126,9 @@ def _preconditions(
     findings.stages.append(("support", ", ".join(found) or "every operator"))
     try:
         shapes = bind_shapes(model.graph.input, options.dims, inputs, model.place())
+    except MissingSizeError as error:
+        findings.lacks_sizes = findings.compiles
+        _stop(findings, "dimensions", error, outcome="not all given")
     except MloptError as error:
         _stop(findings, "dimensions", error)
     else:
@@ -165,8 +170,8 @@ def _compile(findings: Findings, compilation: Compilation) -> None:
     return None
 
 
-def _stop(findings: Findings, stage: str, *errors: MloptError) -> None:
-    findings.stages.append((stage, "failed"))
+def _stop(findings: Findings, stage: str, *errors: MloptError, outcome: str = "failed") -> None:
+    findings.stages.append((stage, outcome))
     for diagnostic in (diagnostic for error in errors for diagnostic in error.diagnostics):
         diagnostic = replace(diagnostic, message=one_line(diagnostic.message))
         place = diagnostic.place

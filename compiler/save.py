@@ -12,20 +12,24 @@ from mlopt.dialects.mlopt import WeightAttr
 from mlopt.files import check_writable, replacing
 from mlopt.ir.printer import print_module
 from mlopt.weights import WeightStore
+from mlopt.weights.safetensors_file import check_replaceable
 
 
-def save_model(module: ModuleOp, weights: WeightStore, path: Path) -> None:
-    """Write the module to `path` and the weights that it names beside it, as `STEM.safetensors`.
+def save_model(module: ModuleOp, weights: WeightStore, path: Path) -> list[Path]:
+    """Write the module to `path` and the weights that it names beside it, as `STEM.safetensors`; the files written.
 
-    The weights take their place first: a reader of a whole `.mlir` file finds them.
+    The weights take their place first: a reader of a whole `.mlir` file finds them. Raises `InputError` if the files
+    can't be written, or one of that name was not written by mlopt.
     """
     check_model_path(path)
     names = used_weights(module)
+    beside = path.with_suffix(".safetensors")
     with replacing(path) as file:
         file.write(print_module(module, debuginfo=True).encode())
         file.flush()
         if names:
-            weights.save(path.with_suffix(".safetensors"), names)
+            weights.save(beside, names)
+    return [path, beside] if names else [path]
 
 
 def check_model_path(path: Path) -> None:
@@ -33,7 +37,9 @@ def check_model_path(path: Path) -> None:
     if path.suffix != ".mlir":
         raise InputError("expected the name of an .mlir file to write", place=Place(str(path)))
     check_writable(path)
-    check_writable(path.with_suffix(".safetensors"))
+    beside = path.with_suffix(".safetensors")
+    check_writable(beside)
+    check_replaceable(beside)
 
 
 def used_weights(module: ModuleOp) -> list[str]:

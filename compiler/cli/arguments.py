@@ -82,15 +82,44 @@ def add_command(
     return parser
 
 
-def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
+def add_pipeline_options(parser: argparse.ArgumentParser, *, plans_memory: bool = True) -> None:
+    """What decides how a model is compiled; options of its memory only where that is planned."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--pipeline",
         metavar="NAME|TEXT",
         help="O0: as imported, O1: optimise without fusion, O2: optimise and fuse (default), O3: O2 and what takes "
-        "longer or rounds differently; or passes in MLIR's grammar, run instead of the standard ones",
+        "longer or rounds differently; or passes in MLIR's grammar, in place of these, or before one: 'PASS,...,O2'",
     )
     which.add_argument("--no-optimize", action="store_true", help="lower the model as it was imported (O0)")
+    if plans_memory:
+        _add_memory_options(parser)
+    add_disable_options(parser)
+    parser.add_argument(
+        "--validate",
+        type=validation_tolerance,
+        default=None,
+        metavar="[=TOL]",
+        help="compare what the IR computes before and after each pass, and undo what changes the answer by more than "
+        "TOL (default: 1e-4) of the largest output; exit code 1 if there was any",
+    )
+    parser.add_argument(
+        "--bisect", action="store_true", help="--validate, and find the rewrite that is to blame"
+    )
+    parser.add_argument(
+        "--reproducers",
+        type=Path,
+        metavar="DIR",
+        help="where --validate writes a reduced .mlir file for each change undone (default: mlopt-reproducers)",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="options by name, in JSON or TOML")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.json", help="write figures of the compilation and run"
+    )
+    add_remark_options(parser)
+
+
+def _add_memory_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory-budget",
         type=byte_count,
@@ -121,29 +150,6 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         help="let an output be computed in the memory of this input, or one that begins with it, whose contents are "
         "lost then; CAPACITY is how long that memory is along the axis that grows. Several with commas",
     )
-    add_disable_options(parser)
-    parser.add_argument(
-        "--validate",
-        type=validation_tolerance,
-        default=None,
-        metavar="[=TOL]",
-        help="compare what the IR computes before and after each pass, and undo what changes the answer by more than "
-        "TOL (default: 1e-4) of the largest output; exit code 1 if there was any",
-    )
-    parser.add_argument(
-        "--bisect", action="store_true", help="--validate, and find the rewrite that is to blame"
-    )
-    parser.add_argument(
-        "--reproducers",
-        type=Path,
-        metavar="DIR",
-        help="where --validate writes a reduced .mlir file for each change undone (default: mlopt-reproducers)",
-    )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="options by name, in JSON or TOML")
-    parser.add_argument(
-        "--report", type=Path, metavar="FILE.json", help="write figures of the compilation and run"
-    )
-    add_remark_options(parser)
 
 
 def add_inputs_option(parser: argparse.ArgumentParser) -> None:
@@ -378,7 +384,9 @@ def print_findings(
     print_remarks(arguments, remarks, str(arguments.model))
     if validation is not None:
         held, undone = len(validation["validated"]), len(validation["rejected"])
-        say(arguments, f"validated: {counted(held, 'change holds', 'changes hold')}, {undone} undone")
+        worst = max(validation["validated"], key=lambda each: each["largest_error"], default=None)
+        error = "" if worst is None else f"; largest error {worst['largest_error']:.2g}, by '{worst['pass']}'"
+        say(arguments, f"validated: {counted(held, 'change holds', 'changes hold')}, {undone} undone{error}")
     if arguments.verbose:
         for result in passes:
             changed = "changed" if result.changed else "unchanged"
@@ -402,12 +410,13 @@ def validation_tolerance(text: str) -> bool | float:
 def with_bare_values(arguments: Sequence[str]) -> list[str]:
     """A command line in which the options whose value may be left out have one.
 
-    `--validate` never takes the next word; `--remarks` does, unless there is none or it is another option.
+    `--validate` never takes the next word; `--remarks` does, unless there is none or it is another option or a model.
     """
     values = {"--validate": "--validate=", "--remarks": f"--remarks={','.join(REMARK_KINDS)}"}
     given: list[str] = []
     for argument, following in zip_longest(arguments, arguments[1:], fillvalue="-"):
-        is_bare = argument in values and (argument == "--validate" or following.startswith("-"))
+        is_none = following.startswith("-") or following.endswith((".onnx", ".mlir"))
+        is_bare = argument in values and (argument == "--validate" or is_none)
         given.append(values[argument] if is_bare else argument)
     return given
 

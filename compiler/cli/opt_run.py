@@ -55,6 +55,7 @@ from mlopt.passmanager.pipeline import dump_text
 from mlopt.passmanager.reports import PASSES_PHASE, statistics_report, timing_report
 from mlopt.save import used_weights
 from mlopt.weights import WeightStore
+from mlopt.weights.safetensors_file import check_replaceable
 
 if TYPE_CHECKING:
     from mlopt.validation import Validator
@@ -99,6 +100,8 @@ class _Run:
     results: list[PassResult] = field(default_factory=list[PassResult])
     remarks: list[Remark] = field(default_factory=list[Remark])
     validator: Validator | None = None
+    undone: bool = False
+    """Whether a pass was undone: what is printed is right, and the exit code is 1."""
     phases: dict[str, float] = field(
         default_factory=lambda: {"Parser": 0.0, PASSES_PHASE: 0.0, "Output": 0.0}
     )
@@ -116,6 +119,7 @@ class _Run:
         marker = self.arguments.split_input_file
         finish_remarks(self.arguments, self.remarks)
         self._write(f"{marker}\n".join(outputs), failed=code != 0)
+        code = max(code, int(self.undone))
         if self.arguments.statistics:
             print(statistics_report(self.results), file=sys.stderr)
         if self.arguments.timing:
@@ -136,9 +140,8 @@ class _Run:
             produced += error.diagnostics
             code = error.exit_code
         produced = [*self._remarks(ctx), *produced]
-        if self.validator is not None and self.validator.rejections:
-            code = max(code, 1)
         if self.arguments.verify_diagnostics is None:
+            self.undone |= self.validator is not None and bool(self.validator.rejections)
             for diagnostic in produced:
                 print_diagnostic(diagnostic, sources=self.sources)
             return output, code
@@ -209,7 +212,9 @@ class _Run:
         names = used_weights(module)
         output = Path(self.arguments.output)
         if names and output.suffix == ".mlir" and all(name in ctx.weights for name in names):
-            ctx.weights.save(output.with_suffix(".safetensors"), names)
+            beside = output.with_suffix(".safetensors")
+            check_replaceable(beside)
+            ctx.weights.save(beside, names)
 
     def _remarks(self, ctx: CompilerContext) -> list[Diagnostic]:
         """What passes reported: warnings always, remarks if asked for."""

@@ -35,7 +35,7 @@ def add_remark_options(parser: argparse.ArgumentParser) -> None:
         "--remarks",
         type=_kinds,
         default=(),
-        metavar="KINDS",
+        metavar="[=KINDS]",
         help="print what passes did (passed), why they did not (missed), sizes (analysis): passed,missed,analysis",
     )
     parser.add_argument(

@@ -4,6 +4,7 @@ from mlopt.diagnostics.diagnostic import Diagnostic, Place, Severity
 from mlopt.diagnostics.errors import (
     EndlessRewrite,
     InputError,
+    MissingSizeError,
     MloptError,
     ParseFailure,
     PassFailure,
@@ -32,6 +33,7 @@ __all__ = [
     "Diagnostic",
     "EndlessRewrite",
     "InputError",
+    "MissingSizeError",
     "MloptError",
     "ParseFailure",
     "PassFailure",

@@ -52,6 +52,10 @@ class UnsupportedError(InputError):
     """A valid model uses something that mlopt does not have (yet)."""
 
 
+class MissingSizeError(InputError):
+    """A model has symbolic dimensions that were given no values."""
+
+
 class ParseFailure(MloptError):
     """Text that is not IR."""
 

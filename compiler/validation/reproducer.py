@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +48,7 @@ def write_reproducer(case: Case, story: Sequence[str], folder: Path, *, needs_in
     if weights:
         suspect.ctx.weights.save(path.with_suffix(".safetensors"), weights)
     command = [
-        *("mlopt-opt", path.name, f"--pass-pipeline={_pipeline(suspect, case.module)}"),
+        *(*_program(suspect, folder), path.name, f"--pass-pipeline={_pipeline(suspect, case.module)}"),
         f"--validate={suspect.tolerance:.3g}",
         *([f"--inputs={inputs.name}"] if inputs is not None else []),
     ]
@@ -53,6 +56,14 @@ def write_reproducer(case: Case, story: Sequence[str], folder: Path, *, needs_in
     with replacing(path) as file:
         file.write(f"{header}{print_module(case.module)}\n".encode())
     return path
+
+
+def _program(suspect: Suspect, folder: Path) -> Sequence[str]:
+    """What runs the pass in a folder: `mlopt-opt`, or the script that is running, if the pass is defined there."""
+    script, source = Path(sys.argv[0]).resolve(), inspect.getsourcefile(type(suspect.pass_))
+    if source is None or Path(source).resolve() != script:
+        return ["mlopt-opt"]
+    return ["python", os.path.relpath(script, folder.resolve())]
 
 
 def _free_name(folder: Path, pass_name: str) -> Path:

@@ -384,7 +384,7 @@ class Validator(Instrumentation):
             f"changes the answer: output '{difference.output}' of '@{difference.function}' {difference.reason} "
             f"(on {known.origin} inputs)"
         )
-        story = (f"Pass '{suspect.pass_.name}' {changes}:", f"it {difference.reason}.")
+        story = (f"In the whole model, pass '{suspect.pass_.name}' {changes}:", f"it {difference.reason}.")
         self._report(case, message, difference, blame, case.place, story)
 
     def _reject_failure(self, suspect: Suspect, before: ModuleOp, error: Exception) -> None:

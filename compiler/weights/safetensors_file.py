@@ -62,6 +62,9 @@ _CARRIED: dict[str, tuple[np.dtype, str, int]] = {
 _CARRIED_NAMES = {dtype: name for name, (dtype, _, _) in _CARRIED.items()}
 _DTYPE_KEY = "mlopt.dtype:"
 
+_WRITER = {"mlopt.writer": "mlopt"}
+"""Stands in the metadata of files written here, which may be replaced."""
+
 
 def is_storable(dtype: np.dtype) -> bool:
     """Whether arrays of this dtype can be written."""
@@ -84,6 +87,25 @@ def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
         file.write(_header(ordered))
         for _, _, data in ordered.values():
             file.write(data.data)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise `InputError` if there is a file at `path` that was not written here: it may be all that its owner has."""
+    if not path.is_file():
+        return
+    try:
+        opened: Any = safe_open(path, framework="np")
+        with opened as file:
+            metadata: Mapping[str, str] = file.metadata() or {}
+        is_ours = _WRITER.items() <= metadata.items()
+    except (OSError, SafetensorError):
+        is_ours = False
+    if not is_ours:
+        raise InputError(
+            "the weights would be written here, and there is a file that mlopt did not write: "
+            "move it, or give the .mlir file another name",
+            place=Place(str(path)),
+        )
 
 
 def open_mapped(path: Path) -> dict[str, Tensor]:
@@ -114,19 +136,19 @@ def open_mapped(path: Path) -> dict[str, Tensor]:
 def _header(tensors: Mapping[str, Tensor]) -> bytes:
     """Length and JSON header, padded with spaces so that the data starts at a multiple of 64 bytes."""
     entries: dict[str, Any] = {}
-    carried: dict[str, str] = {}
+    metadata = dict(_WRITER)
     offset = 0
     for name, (dtype, shape, data) in tensors.items():
         code, file_shape = _CODES.get(dtype), shape
         if code is None:
-            carried[_DTYPE_KEY + name] = _CARRIED_NAMES[dtype]
+            metadata[_DTYPE_KEY + name] = _CARRIED_NAMES[dtype]
             _, code, repeat = _CARRIED[_CARRIED_NAMES[dtype]]
             file_shape = shape if repeat == 1 else (*shape, repeat)
         entries[name] = {"dtype": code, "shape": file_shape, "data_offsets": [offset, offset + data.nbytes]}
         offset += data.nbytes
-    if carried:
-        entries = {"__metadata__": carried, **entries}
-    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(
+        {"__metadata__": metadata, **entries}, ensure_ascii=False, separators=(",", ":")
+    ).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text
 

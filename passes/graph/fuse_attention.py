@@ -10,14 +10,14 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlopt.dialects import graph
 from mlopt.dialects.graph.base import rank_of, shape_of, tensor_type
 from mlopt.ir.context import CompilerContext
 from mlopt.ir.dtypes import to_numpy_dtype
 from mlopt.passes.graph.constants import constant_value, is_constant
-from mlopt.passes.graph.fusion import Fusion, Group, Miss, either_way, fuse, uniform_value
+from mlopt.passes.graph.fusion import Fusion, Group, Miss, described, either_way, fuse, uniform_value
 from mlopt.passmanager.base import Pass
 from mlopt.passmanager.conditions import GRAPH_LEVEL
 
@@ -44,9 +44,9 @@ class FuseAttentionPass(Pass):
     constant mask of zeros is left out.
 
     Where a scale is moved from the key to the query, results change by rounding. Not fused: parts that are used
-    elsewhere, a softmax along another dimension, scores that are multiplied by more than one number or behind a
-    mask, key and value that are both constant (two linear layers). Reports a remark for each that was fused, and
-    for each near miss.
+    elsewhere, a softmax along another dimension, scores that are multiplied by more than one number or behind a mask,
+    weights that are changed behind the softmax, key and value that are both constant (two linear layers). Reports a
+    remark for each that was fused, and for each near miss.
     """
 
     name = "fuse-attention"
@@ -96,7 +96,7 @@ class FuseAttention(Fusion):
         weights, nan_to_zero = self._weights(op.lhs, ops)
         softmax = weights.owner
         if not isinstance(softmax, graph.SoftmaxOp):
-            return None
+            return self._changed_weights(op, softmax)
         ops.append(softmax)
         widened = softmax.input
         if isinstance(cast := widened.owner, graph.CastOp):
@@ -107,7 +107,7 @@ class FuseAttention(Fusion):
             other.parent is not op.parent for other in (*ops, *scores.ops, scores.product)
         ):
             return None
-        if is_constant(scores.product.rhs) and is_constant(op.rhs):
+        if _are_linears(scores, op):
             return None
         scores.shapes += [shape_of(other.results[0]) for other in ops if isinstance(other, graph.ReshapeOp)]
         ops += [*reversed(scores.ops), scores.product]
@@ -120,6 +120,16 @@ class FuseAttention(Fusion):
         if scores.problem is not None:
             return Miss(scores.problem)
         return self._group(op, ops, query, key, scores, nan_to_zero=nan_to_zero)
+
+    def _changed_weights(self, product: graph.MatMulOp, op: Operation | Block) -> Miss | None:
+        """What to say of a product with what `op` makes of attention weights; None if they are none."""
+        if not isinstance(op, graph.BinaryOp | graph.WhereOp):
+            return None
+        softmaxes = [x.owner for x in op.operands if isinstance(x.owner, graph.SoftmaxOp)]
+        scores = self._scores(softmaxes[0].input, _DEPTH) if softmaxes else None
+        if scores is None or _are_linears(scores, product):
+            return None
+        return Miss(f"the weights are changed by {described(op)} behind the softmax")
 
     def _weights(self, value: SSAValue, ops: list[Operation]) -> tuple[SSAValue, bool]:
         """What becomes `value` by a reshape, a cast and where(is_nan(x), 0, x), of which it appends the operations.
@@ -301,6 +311,11 @@ class FuseAttention(Fusion):
         array = constant_value(mask.value, self.ctx)
         visible = np.tri(*scores[-2:], dtype=np.bool_)
         return array is not None and bool(np.all(array == np.where(visible, 0, -np.inf)))
+
+
+def _are_linears(scores: _Scores, product: graph.MatMulOp) -> bool:
+    """Are key and value constant, so that the products are linear layers around a softmax?"""
+    return is_constant(scores.product.rhs) and is_constant(product.rhs)
 
 
 def _shown(masks: Sequence[_Mask], values: Sequence[Moved], new: list[Operation]) -> list[SSAValue]:

@@ -71,10 +71,10 @@ def test_dimensions_come_from_inputs_too(mlopt: Command) -> None:
 def test_missing_dimensions_say_how_to_give_them(mlopt: Command) -> None:
     done = mlopt("check", "m.onnx")
     assert done.code == 1
-    assert "in the way (1):" in done.out
+    assert "m.onnx lacks sizes to be compiled (1):" in done.out
     assert 'no value for the symbolic dimension "batch" (x axis 0)' in done.out
     assert "--dim batch=1" in done.out
-    assert rows(done.out)["dimensions"] == "failed"
+    assert rows(done.out)["dimensions"] == "not all given"
     assert "import" not in rows(done.out)
 
 

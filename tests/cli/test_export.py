@@ -116,3 +116,10 @@ def test_an_input_that_decided_a_shape_is_warned_of(mlopt: Command) -> None:
     )
     done = mlopt("export", "bound.mlir", "-o", "out.onnx")
     assert done.code == 0 and 'out.onnx: warning: input "s" decided shapes' in done.err
+
+
+@pytest.mark.parametrize("option", ["--memory-budget=1KiB", "--waves=2", "--spill-budget=any", "--donate=x"])
+def test_there_is_no_memory_to_plan(mlopt: Command, option: str) -> None:
+    done = mlopt("export", "m.onnx", "--dim", f"batch={BATCH}", "-o", "out.onnx", option)
+    assert done.code == 2
+    assert f"unrecognized arguments: {option}" in done.err

@@ -6,11 +6,15 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
+from mlopt.cli import opt
 from tests.cli.mlopt_command import BATCH, Command, files
 from tests.small_models import batch_of, classify
 
@@ -41,9 +45,32 @@ def test_run_computes_the_model(mlopt: Command) -> None:
 @pytest.mark.parametrize("level", ["graph", "kernel", "memref"])
 def test_a_level_written_and_run_gives_the_same_bits(mlopt: Command, level: str) -> None:
     done = mlopt("compile", "m.onnx", "--dim", f"batch={BATCH}", "--to", level, "-o", "c.mlir")
-    assert (done.code, done.err) == (0, "wrote c.mlir\n")
+    assert (done.code, done.err) == (0, "wrote c.mlir and c.safetensors\n")
     assert {"c.mlir", "c.safetensors"} <= files()
     assert run_bits(mlopt, "c.mlir") == run_bits(mlopt, "m.onnx")
+
+
+@pytest.mark.parametrize("command", ["compile", "import", "opt"])
+@pytest.mark.parametrize("contents", ["weights", "text"])
+def test_weights_replace_no_file_of_others(mlopt: Command, command: str, contents: str) -> None:
+    """Weights go beside the `.mlir` file under a name that the command line does not have."""
+    beside = Path("c.safetensors")
+    if contents == "weights":
+        save_file({"x": np.ones(3, np.float32)}, beside)
+    else:
+        beside.write_text("mine")
+    before = beside.read_bytes()
+    if command == "opt":
+        assert mlopt("import", "m.onnx", "--dim", "batch=5", "-o", "g.mlir").code == 0
+        with redirect_stderr(StringIO()) as err:
+            code = opt.main(["g.mlir", "--cse", "-o", "c.mlir"])
+    else:
+        done = mlopt(command, "m.onnx", "--dim", "batch=5", "-o", "c.mlir")
+        code, err = done.code, StringIO(done.err)
+    assert code == 1
+    assert "c.safetensors: error: the weights would be written here" in err.getvalue()
+    assert beside.read_bytes() == before
+    assert not Path("c.mlir").exists()
 
 
 def test_an_imported_model_compiles_to_the_same_bytes_as_the_onnx_file(mlopt: Command) -> None:
@@ -340,5 +367,5 @@ def test_as_a_program(mlopt: Command) -> None:
 def test_what_an_import_has_made(mlopt: Command) -> None:
     """It runs no pass: `-v` tells what the operators of the model have become."""
     given = ("import", "m.onnx", "--dim", f"batch={BATCH}", "-o", "m.mlir")
-    assert mlopt(*given).err == "wrote m.mlir\n"
+    assert mlopt(*given).err == "wrote m.mlir and m.safetensors\n"
     assert "graph.matmul: 3\ngraph.relu: 2\n" in mlopt(*given, "-v").err

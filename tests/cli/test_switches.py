@@ -50,10 +50,20 @@ def test_passes_by_commas(mlopt: Command) -> None:
     ]
 
 
+def test_a_model_is_no_kind_of_remark(mlopt: Command) -> None:
+    done = mlopt("run", "--remarks", "m.onnx", "--inputs", "io.npz")
+    assert done.code == 0
+    assert "remark: [fuse-linear]" in done.err
+
+
 def test_validation_says_what_it_found(mlopt: Command) -> None:
     done = mlopt("run", "m.onnx", "--inputs", "io.npz", "--validate")
     assert done.code == 0
-    assert re.search(r"^validated: [1-9]\d* changes hold, 0 undone$", done.err, re.MULTILINE)
+    assert re.search(
+        r"^validated: [1-9]\d* changes hold, 0 undone; largest error \S+, by '[\w-]+'$",
+        done.err,
+        re.MULTILINE,
+    )
     assert mlopt(*COMPILE, "--validate", "-q").err == ""
 
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -373,6 +378,54 @@ def test_the_commands_undo_a_fault_and_return_1(
     monkeypatch.chdir(tmp_path)
     assert mlopt_main.main(["run", "model.mlir", "--outputs", "want.npz"]) == 0
     np.testing.assert_allclose(a, np.load("want.npz")["result0"], rtol=1e-6)
+
+
+def test_what_is_right_all_the_same_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a file as to the terminal; the exit code is 1."""
+    monkeypatch.setitem(PASSES, "cse", "tests.validation.faults:SwappedOperandsPass")
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(SWAPPED_OPERANDS)
+    assert opt.main(["model.mlir", "--cse", "--validate", "-o", "out.mlir"]) == 1
+    ctx = make_context()
+    want = parse_module(SWAPPED_OPERANDS, ctx)
+    assert parse_module(Path("out.mlir").read_text(), ctx).is_structurally_equivalent(want)
+
+
+OWN_SCRIPT = """
+import sys
+from mlopt.cli.opt import main
+from mlopt.passes.registry import PASSES
+from tests.validation import faults
+
+class OwnPass(faults.SwappedOperandsPass):
+    name = "own"
+
+PASSES["own"] = "own_script:OwnPass"
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+def test_the_reproducer_of_a_pass_in_a_script_names_the_script(tmp_path: Path) -> None:
+    """Its command, run in its folder, shows the fault again."""
+    (tmp_path / "own_script.py").write_text(OWN_SCRIPT)
+    (tmp_path / "model.mlir").write_text(SWAPPED_OPERANDS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def run(command: Sequence[str], folder: Path) -> str:
+        done = subprocess.run(
+            [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 1, done.stderr
+        return done.stderr
+
+    assert "changes the answer" in run(["own_script.py", "model.mlir", "--own", "--validate"], tmp_path)
+    folder = tmp_path / "mlopt-reproducers"
+    header = (folder / "own-1.mlir").read_text().splitlines()[:3]
+    assert header[0] == "// In the whole model, pass 'own' changes output 'result0' of '@main':"
+    program, *command = shlex.split(header[2].removeprefix("// "))
+    assert (program, command[0]) == ("python", "../own_script.py")
+    assert "pass 'own' changes the answer" in run(command, folder)
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "much"])

@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     if findings.compiles:
         print(f"{arguments.model} can be compiled")
         return exit_code(findings.compilation) if findings.compilation is not None else 0
-    print(f"{arguments.model} can't be compiled; in the way ({len(findings.obstacles)}):")
+    verdict = "lacks sizes to be compiled" if findings.lacks_sizes else "can't be compiled; in the way"
+    print(f"{arguments.model} {verdict} ({len(findings.obstacles)}):")
     for number, obstacle in enumerate(findings.obstacles, 1):
         print(textwrap.indent(obstacle, "     ").replace("     ", f"{number:3}. ", 1))
     return 1

@@ -37,7 +37,7 @@ def add_parser(commands: Commands) -> None:
         action="store_true",
         help="write weights to OUT.onnx.data beside the model (default: if it would be larger than 2 GB)",
     )
-    add_pipeline_options(command)
+    add_pipeline_options(command, plans_memory=False)
     add_dump_option(command)
 
 

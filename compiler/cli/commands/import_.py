@@ -45,10 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
         compilation = load_model(
             arguments.model, compile_options(arguments), inputs=example_inputs(arguments)
         )
-    save_model(compilation.module, compilation.ctx.weights, arguments.output)
+    files = save_model(compilation.module, compilation.ctx.weights, arguments.output)
     for warning in compilation.ctx.warnings:
         print_diagnostic(warning)
-    say(arguments, f"wrote {arguments.output}")
+    say(arguments, f"wrote {' and '.join(map(str, files))}")
     if arguments.verbose:
         for name, count in sorted(Counter(op.name for op in graph_ops(compilation.module)).items()):
             say(arguments, f"{name}: {count}")

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import ValueInfoProto
 
-from mlopt.diagnostics import InputError, Place, UnsupportedError
+from mlopt.diagnostics import InputError, MissingSizeError, Place, UnsupportedError
 from mlopt.ir.dtypes import typed_array
 
 
@@ -194,7 +194,7 @@ def _require_all(axes: list[_Axis], bound: Mapping[str, _Binding], place: Place)
         listed = "; ".join(f'"{symbol}" ({", ".join(where)})' for symbol, where in missing.items())
         flags = " ".join(f"--dim {symbol}=1" for symbol in missing)
         plural = "s" if len(missing) > 1 else ""
-        raise InputError(
+        raise MissingSizeError(
             f"no value for the symbolic dimension{plural} {listed}: give example inputs, or their sizes, as in {flags}",
             place=place,
         )

@@ -517,6 +517,23 @@ def test_a_part_may_not_be_an_operand(operand: str) -> None:
     assert missed(model, y) == ["a part of it is an operand of it too"]
 
 
+def test_weights_may_not_be_changed_behind_the_softmax() -> None:
+    """A factor, as dropout leaves one, and a mask that is multiplied by; not weights that no product gave."""
+    model = Model()
+    q, k, v = operands(model)
+    weights = model.softmax(model.product(q, k))
+    factor = model.constant(0.9)
+    changed = model.add(graph.MulOp(factor, weights))
+    y = model.add(graph.MatMulOp(changed, v))
+    assert missed(model, y) == ["the weights are changed by 'mul' behind the softmax"]
+
+    model = Model()
+    _, _, v = operands(model)
+    weights = model.softmax(model.input(4, 5, shape_of(v)[-2]))
+    y = model.add(graph.MatMulOp(model.add(graph.MulOp(weights, model.constant(0.9))), v))
+    assert missed(model, y) == []
+
+
 def test_the_softmax_must_be_along_the_keys() -> None:
     model = Model()
     q, k, v = operands(model)
@@ -613,7 +630,8 @@ def test_another_number_for_nan_is_no_attention() -> None:
     model = Model()
     q, k, v = operands(model)
     weights = _without_nan(model, model.softmax(model.product(q, k)), number=1.0)
-    assert missed(model, model.add(graph.MatMulOp(weights, v))) == []
+    (message,) = missed(model, model.add(graph.MatMulOp(weights, v)))
+    assert message == "the weights are changed by 'where' behind the softmax"
 
 
 def test_two_layers_around_a_softmax_are_no_attention() -> None:
