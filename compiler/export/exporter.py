@@ -20,6 +20,7 @@ from mlopt.dialects.mlopt import WeightAttr
 from mlopt.export.builder import Builder, Initializer, Value, element_of, shape_of, value_info
 from mlopt.export.registry import EXPORTERS
 from mlopt.export.types import tensor_proto
+from mlopt.export.unsigned_activations import with_unsigned_activations
 from mlopt.interface import argument_attributes, result_attributes
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent
@@ -44,6 +45,7 @@ def to_onnx(module: ModuleOp, weights: WeightStore) -> ModelProto:
     - Other values are named after the SSA values, nodes after the nodes in their locations, made unique.
     - The operator set is `builder.OPSET`, or the oldest one after it that has all operators needed.
     - What the author of the model says of it is kept (`mlopt.metadata`): texts, domain, version and properties.
+    - Activations in i8 are written as ui8, with the same numbers (`unsigned_activations`).
     - Shapes are numbers; the types of all results of operations are declared.
 
     `UnsupportedError` names an operation that has no ONNX form, `InputError` an interface that ONNX can't have.
@@ -69,7 +71,8 @@ def bound_inputs(module: ModuleOp) -> list[str]:
 
 def export_graph(module: ModuleOp, weights: WeightStore) -> ExportedModel:
     """See `to_onnx`; the initializers are apart."""
-    exported = _GraphExport(_main(module), weights).run()
+    written = with_unsigned_activations(module, weights)
+    exported = _GraphExport(_main(written), weights).run()
     _describe(exported.proto, Metadata.read(module))
     return exported
 
