@@ -111,6 +111,18 @@ def test_nodes_in_branches_and_functions_are_checked():
     refused(proto, 'Relu: has no attribute "slope"')
 
 
+@pytest.mark.parametrize("allowzero", [0, 1])
+def test_a_size_that_is_left_beside_an_empty_axis(allowzero: int):
+    """[0, 17] to [0, -1], as exporters write it for a batch of any size: the standard says that -1 has no value."""
+    proto = model_of(
+        [node("Reshape", ["x", "s"], allowzero=allowzero)],
+        [value_info("x", np.zeros((0, 17), np.float32))],
+        ["y"],
+    )
+    proto.graph.initializer.append(numpy_helper.from_array(np.array([0, -1]), "s"))
+    refused(proto, "Reshape: can't reshape [0, 17] to [0, -1]: beside a size of 0, -1 could be any size")
+
+
 # Element types.
 
 

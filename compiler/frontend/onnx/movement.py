@@ -49,7 +49,8 @@ def _reshape(node: Node, wanted: Sequence[int]) -> SSAValue:
     if -1 in result:
         rest = prod(extent for extent in result if extent != -1)
         if rest == 0 or prod(shape) % rest:
-            raise node.error(f"can't reshape {shape_text(shape)} to {shape_text(wanted)}")
+            why = "" if rest or prod(shape) else ": beside a size of 0, -1 could be any size"
+            raise node.error(f"can't reshape {shape_text(shape)} to {shape_text(wanted)}{why}")
         result[result.index(-1)] = prod(shape) // rest
     return node.add(graph.ReshapeOp(node.operand(0), result)).result
 
