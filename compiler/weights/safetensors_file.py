@@ -90,8 +90,11 @@ def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise `InputError` if there is a file at `path` that was not written here: it may be all that its owner has."""
-    if not path.is_file():
+    """Raise `InputError` if there is a file at `path` that was not written here: it may be all that its owner has.
+
+    Of a file that has other names, by symbolic or hard links, only this name is lost.
+    """
+    if path.is_symlink() or not path.is_file() or path.stat().st_nlink > 1:
         return
     try:
         opened: Any = safe_open(path, framework="np")
