@@ -18,6 +18,7 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph.base import rank_of, tensor_type
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.export.builder import Builder, Initializer, Value, element_of, shape_of, value_info
+from mlopt.export.composites import export_composite
 from mlopt.export.opsets import choose_opset
 from mlopt.export.registry import EXPORTERS
 from mlopt.export.types import tensor_proto
@@ -122,7 +123,8 @@ class _GraphExport:
             raise UnsupportedError(f"'{op.name}' has no form in ONNX", place=place_of_op(op))
         for result in op.results:
             self.builder.declare(result)
-        exporter(self.builder, op)
+        if not export_composite(self.builder, op):
+            exporter(self.builder, op)
 
     def _results(
         self, results: Sequence[SSAValue]
