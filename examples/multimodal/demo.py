@@ -106,9 +106,10 @@ def run(config_path: Path, output: Path, overrides: dict[str, Any]) -> None:
     print_memory(console, after.report()["memory"])
     print_fusions(console, after)
     console.print(f"\nThe model and its IR at the three levels are in {output}/; try", soft_wrap=True)
-    command = "mlopt" if which("mlopt") else os.path.relpath(Path(sys.executable).with_name("mlopt"))
-    console.print(f"  {command} run {output}/memref.mlir", soft_wrap=True)
-    console.print(f"  {command} memory {output}/multimodal.onnx --svg {output}/memory.svg", soft_wrap=True)
+    if not which("mlopt"):
+        console.print(f"  . {os.path.relpath(Path(sys.prefix) / 'bin' / 'activate')}", soft_wrap=True)
+    console.print(f"  mlopt run {output}/memref.mlir", soft_wrap=True)
+    console.print(f"  mlopt memory {output}/multimodal.onnx --svg {output}/memory.svg", soft_wrap=True)
     for difference in differences:
         if difference.reason is not None:
             raise mlopt.RunError(f"output '{difference.name}' {difference.reason}")
