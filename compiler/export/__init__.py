@@ -33,6 +33,7 @@ from mlopt.export import transposed as _transposed
 from mlopt.export import unary as _unary
 from mlopt.export.exporter import bound_inputs, to_onnx
 from mlopt.export.files import check_onnx_path, save_onnx
+from mlopt.export.opsets import check_opset
 
 FAMILIES = (
     _along_axis,
@@ -62,4 +63,4 @@ FAMILIES = (
 )
 """The modules with exporters."""
 
-__all__ = ["bound_inputs", "check_onnx_path", "save_onnx", "to_onnx"]
+__all__ = ["bound_inputs", "check_onnx_path", "check_opset", "save_onnx", "to_onnx"]

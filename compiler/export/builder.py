@@ -29,7 +29,8 @@ from mlopt.ir.locations import node_names, place_of_op
 from mlopt.weights import WeightStore
 
 OPSET = 23
-"""The operator set of exported models: the newest that the oldest supported onnxruntime, 1.22, runs."""
+"""The operator set whose operators are used: the newest that the oldest supported onnxruntime, 1.22, runs. A model is
+written in the oldest that has the operators that it uses (`opsets`)."""
 
 
 AttributeValue: TypeAlias = int | float | str | Sequence[int] | GraphProto
@@ -108,7 +109,8 @@ class Builder:
         self.given: set[SSAValue] = set()
         """Results that the exporter of an operation before theirs has made nodes for."""
         self.initializers: list[Initializer] = []
-        self.opset = OPSET
+        self.types: dict[str, str] = {}
+        """The type of each value that a node takes or gives, as schemas name it."""
         self.op: Operation | None = None
         self._export = export
         self._weights = weights
@@ -187,7 +189,7 @@ class Builder:
         """The node whose outputs are the results of `op`.
 
         Its inputs are `operands`: those of `op` if not given, None for one that is left out. `since` is the operator
-        set that the operator needs.
+        set that has the operator.
         """
         inputs = op.operands if operands is None else operands
         resolved = [self.values[value] if isinstance(value, SSAValue) else value for value in inputs]
@@ -246,7 +248,7 @@ class Builder:
     ) -> None:
         """A node with graphs inside, which takes and gives values of any type."""
         inputs, outputs = (
-            [(self.value(value) if isinstance(value, SSAValue) else value).name for value in values]
+            [self.value(value) if isinstance(value, SSAValue) else value for value in values]
             for values in (operands, results)
         )
         self._append(onnx_op, inputs, outputs, graphs)
@@ -260,14 +262,14 @@ class Builder:
 
     def copy(self, value: Value, name: str) -> None:
         """A node that gives a value another name."""
-        self._append("Identity", [value.name], [name], {})
+        self._append("Identity", [value], [Value(name, value.element)], {})
 
     def cut(self, value: Value, extent: Value, axis: int, name: str) -> None:
         """Nodes that give the first `extent` elements of a value along an axis a name."""
-        end = self.names.unique(f"{name}_end")
-        self._append("Reshape", [extent.name, self.ints([1]).name], [end], NONE)
-        numbers = [self.ints([0]).name, end, self.ints([axis]).name]
-        self._append("Slice", [value.name, *numbers], [name], NONE)
+        end = self.named(f"{name}_end", i64)
+        self._append("Reshape", [extent, self.ints([1])], [end], NONE)
+        numbers = [self.ints([0]), end, self.ints([axis])]
+        self._append("Slice", [value, *numbers], [Value(name, value.element)], NONE)
 
     def numbers(self, array: np.ndarray, element: Attribute) -> Value:
         """An initializer with these elements; equal ones are one initializer."""
@@ -302,13 +304,12 @@ class Builder:
     ) -> None:
         """Add a node, with casts around it where the operator does not take the element types."""
         opset = max([opset, *(since_opset(value.element) for value in (*inputs, *outputs) if value)])
-        self.opset = max(self.opset, opset)
         formal = allowed_types(onnx_op, opset)
         carriers: dict[str, Attribute] = {}
-        names: list[str] = []
+        taken: list[Value | None] = []
         for index, value in enumerate(inputs):
             if value is None:
-                names.append("")
+                taken.append(None)
                 continue
             variable, allowed = formal[min(index, len(formal) - 1)]
             if allowed is not None and type_string(value.element) not in allowed:
@@ -317,29 +318,34 @@ class Builder:
                     raise self.unsupported(f"ONNX {onnx_op} takes no {value.element} elements")
                 carriers[variable] = wide
                 value = self.cast(value, wide)
-            names.append(value.name)
+            taken.append(value)
         variables = output_variables(onnx_op, opset)
         casts: list[tuple[Value, Value]] = []
-        results: list[str] = []
+        results: list[Value] = []
         for index, value in enumerate(outputs):
             wide = carriers.get(variables[min(index, len(variables) - 1)])
             inner = value
             if wide is not None:
                 inner = Value(self.names.unique(f"{value.name}_wide"), wide)
                 casts.append((inner, value))
-            results.append(inner.name)
-        self._append(onnx_op, names, results, attributes)
+            results.append(inner)
+        self._append(onnx_op, taken, results, attributes)
         for inner, value in casts:
-            self._append("Cast", [inner.name], [value.name], cast_attributes(value.element))
+            self._append("Cast", [inner], [value], cast_attributes(value.element))
 
     def _append(
-        self, onnx_op: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Attributes
+        self,
+        onnx_op: str,
+        inputs: Sequence[Value | None],
+        outputs: Sequence[Value],
+        attributes: Attributes,
     ) -> None:
-        while inputs and not inputs[-1]:
+        while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
-        node = helper.make_node(
-            onnx_op, inputs, outputs, self._node_name(onnx_op, outputs[0] if outputs else "")
-        )
+        for value in filter(None, (*inputs, *outputs)):
+            self.types[value.name] = type_string(value.element)
+        taken, given = ([value.name if value else "" for value in values] for values in (inputs, outputs))
+        node = helper.make_node(onnx_op, taken, given, self._node_name(onnx_op, given[0] if given else ""))
         node.attribute.extend(
             helper.make_attribute(name, value) for name, value in sorted(attributes.items())
         )

@@ -18,8 +18,11 @@ from mlopt.dialects import graph
 from mlopt.dialects.graph.base import rank_of, tensor_type
 from mlopt.dialects.mlopt import WeightAttr
 from mlopt.export.builder import Builder, Initializer, Value, element_of, shape_of, value_info
+from mlopt.export.composites import export_composite
+from mlopt.export.opsets import choose_opset
 from mlopt.export.registry import EXPORTERS
 from mlopt.export.types import tensor_proto
+from mlopt.export.unsigned_activations import with_unsigned_activations
 from mlopt.interface import argument_attributes, result_attributes
 from mlopt.ir.dtypes import constant_array, to_numpy_dtype
 from mlopt.ir.extents import Extent
@@ -37,18 +40,20 @@ class ExportedModel:
     initializers: Sequence[Initializer]
 
 
-def to_onnx(module: ModuleOp, weights: WeightStore) -> ModelProto:
+def to_onnx(module: ModuleOp, weights: WeightStore, *, opset: int | None = None) -> ModelProto:
     """A module at the graph level as an ONNX model that holds its weights.
 
     - Inputs and outputs have the names of the interface (`mlopt.name`; `argN` and `resultN` without one) and its order.
     - Other values are named after the SSA values, nodes after the nodes in their locations, made unique.
-    - The operator set is `builder.OPSET`, or the oldest one after it that has all operators needed.
+    - The operator set is the oldest from `opsets.OLDEST` on that has all operators as they are written, or `opset`.
     - What the author of the model says of it is kept (`mlopt.metadata`): texts, domain, version and properties.
+    - Activations in i8 are written as ui8, with the same numbers (`unsigned_activations`).
     - Shapes are numbers; the types of all results of operations are declared.
 
-    `UnsupportedError` names an operation that has no ONNX form, `InputError` an interface that ONNX can't have.
+    `UnsupportedError` names an operation that has no ONNX form, or operators that `opset` lacks; `InputError` an
+    interface that ONNX can't have, or an `opset` that is not written.
     """
-    exported = export_graph(module, weights)
+    exported = export_graph(module, weights, opset)
     exported.proto.graph.initializer.extend(
         tensor_proto(initializer.array(), initializer.value.name) for initializer in exported.initializers
     )
@@ -67,9 +72,10 @@ def bound_inputs(module: ModuleOp) -> list[str]:
     ]
 
 
-def export_graph(module: ModuleOp, weights: WeightStore) -> ExportedModel:
+def export_graph(module: ModuleOp, weights: WeightStore, opset: int | None) -> ExportedModel:
     """See `to_onnx`; the initializers are apart."""
-    exported = _GraphExport(_main(module), weights).run()
+    written = with_unsigned_activations(module, weights)
+    exported = _GraphExport(_main(written), weights).run(opset)
     _describe(exported.proto, Metadata.read(module))
     return exported
 
@@ -92,7 +98,7 @@ class _GraphExport:
         self.graph = GraphProto(name="main")
         self.constants: dict[tuple[Attribute, Attribute], Value] = {}
 
-    def run(self) -> ExportedModel:
+    def run(self, opset: int | None) -> ExportedModel:
         block = self.main.body.block
         returned = block.last_op
         results = returned.operands if isinstance(returned, ReturnOp) else ()
@@ -101,7 +107,7 @@ class _GraphExport:
         self.builder.block(block)
         self._add_copies(outputs, extents)
         initializers = self.builder.finish(self.graph)
-        return ExportedModel(self._model(), initializers)
+        return ExportedModel(self._model(choose_opset(self.graph, self.builder.types, opset)), initializers)
 
     def _add_operation(self, op: Operation) -> None:
         if isinstance(op, graph.ConstantOp):
@@ -117,7 +123,8 @@ class _GraphExport:
             raise UnsupportedError(f"'{op.name}' has no form in ONNX", place=place_of_op(op))
         for result in op.results:
             self.builder.declare(result)
-        exporter(self.builder, op)
+        if not export_composite(self.builder, op):
+            exporter(self.builder, op)
 
     def _results(
         self, results: Sequence[SSAValue]
@@ -230,12 +237,12 @@ class _GraphExport:
             elif source.name != name:
                 self.builder.copy(source, name)
 
-    def _model(self) -> ModelProto:
-        opset = helper.make_opsetid("", self.builder.opset)
+    def _model(self, opset: int) -> ModelProto:
+        operators = helper.make_opsetid("", opset)
         return helper.make_model(
             self.graph,
-            opset_imports=[opset],
-            ir_version=helper.find_min_ir_version_for([opset]),
+            opset_imports=[operators],
+            ir_version=helper.find_min_ir_version_for([operators]),
             producer_name="mlopt",
             producer_version=__version__,
         )

@@ -45,16 +45,22 @@ def data_path(path: Path) -> Path:
 
 
 def save_onnx(
-    module: ModuleOp, weights: WeightStore, path: Path, *, external_data: bool = False
+    module: ModuleOp,
+    weights: WeightStore,
+    path: Path,
+    *,
+    external_data: bool = False,
+    opset: int | None = None,
 ) -> list[Path]:
     """Write a module at the graph level as an ONNX model; returns the files written, the model first.
 
     Weights are in the file, or with `external_data`, or if it would be larger than 2 GB, in `NAME.onnx.data` beside it.
+    The operator set is `opset`, or the oldest that does (`to_onnx`).
     Both files are whole or not there: the weights take their place first, so that a reader of the model finds them.
     Errors are those of `to_onnx` and `check_onnx_path`.
     """
     check_onnx_path(path)
-    exported = export_graph(module, weights)
+    exported = export_graph(module, weights, opset)
     external = external_data or _file_bytes(exported) > MAX_FILE_BYTES
     apart = [i for i in exported.initializers if external and i.nbytes >= MIN_EXTERNAL_BYTES]
     with ExitStack() as files:

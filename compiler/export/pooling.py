@@ -21,10 +21,11 @@ def max_pool_with_indices(builder: Builder, op: graph.MaxPoolWithIndicesOp) -> N
 
 @exports(graph.AveragePoolOp)
 def average_pool(builder: Builder, op: graph.AveragePoolOp) -> None:
-    count_include_pad = int(op.count_include_pad is not None)
-    builder.node(
-        op, "AveragePool", attributes={**pool_attributes(op), "count_include_pad": count_include_pad}
-    )
+    """Dilations, which older operator sets don't have here, only where they are some."""
+    attributes = {**pool_attributes(op), "count_include_pad": int(op.count_include_pad is not None)}
+    if all(dilation == 1 for dilation in op.window.dilations):
+        del attributes["dilations"]
+    builder.node(op, "AveragePool", attributes=attributes)
 
 
 def pool_attributes(op: graph.PoolOp) -> Attributes:

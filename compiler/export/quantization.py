@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from mlopt.dialects import graph
@@ -14,14 +15,19 @@ from mlopt.dialects.graph.base import is_tiny_float, rank_of, shape_of
 from mlopt.export.builder import Attributes, Builder, Value, element_of
 from mlopt.export.registry import exports
 from mlopt.export.types import is_packed, onnx_type
+from mlopt.ir.dtypes import to_numpy_dtype
 
 
 @exports(graph.QuantizeOp)
 def quantize(builder: Builder, op: graph.QuantizeOp) -> None:
+    """Without a zero point one of 0 says the type, where operator sets without an attribute for it have the rest."""
     operands, attributes = _parameters(builder, op)
     element = element_of(op.result)
-    if op.zero_point is None:
+    if op.zero_point is None and ("block_size" in attributes or is_packed(element)):
         attributes = {**attributes, "output_dtype": onnx_type(element)}
+    elif op.zero_point is None:
+        shape = [shape_of(op.input)[axis] for axis in _axes(op, op.scale)]
+        operands = [*operands, builder.numbers(np.zeros(shape, to_numpy_dtype(element)), element)]
     if is_tiny_float(element) and not is_packed(element):
         attributes = {**attributes, "saturate": int(op.saturate is not None)}
     builder.node(op, "QuantizeLinear", operands, attributes)

@@ -31,6 +31,20 @@ def test_the_export_is_the_model(mlopt: Command, options: tuple[str, ...]) -> No
     check("out.onnx")
 
 
+def test_the_operator_set_may_be_asked_for(mlopt: Command) -> None:
+    arguments = ("export", "m.onnx", "-o", "out.onnx", "--dim", f"batch={BATCH}", "-q")
+    versions: list[tuple[int, int]] = []
+    for options in ((), ("--opset", "21")):
+        assert mlopt(*arguments, *options).code == 0
+        check("out.onnx")
+        model = onnx.load("out.onnx")
+        versions.append((model.opset_import[0].version, model.ir_version))
+    assert versions == [(18, 8), (21, 10)]
+    done = mlopt(*arguments, "--opset", "17")
+    assert done.code != 0
+    assert "error: expected an operator set from 18 to " in done.err
+
+
 def test_a_graph_in_text_is_exported_with_its_weights(mlopt: Command) -> None:
     assert mlopt("import", "m.onnx", "-o", "m.mlir", "--dim", f"batch={BATCH}").code == 0
     assert mlopt("export", "m.mlir", "-o", "out.onnx", "-q").code == 0

@@ -37,6 +37,12 @@ def add_parser(commands: Commands) -> None:
         action="store_true",
         help="write weights to OUT.onnx.data beside the model (default: if it would be larger than 2 GB)",
     )
+    command.add_argument(
+        "--opset",
+        type=int,
+        metavar="N",
+        help="write operator set N (default: the oldest from 18 on that has all operators of the model)",
+    )
     add_pipeline_options(command, plans_memory=False)
     add_dump_option(command)
 
@@ -45,11 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
     """`mlopt export`."""
     from mlopt.compilation import load_model, require_weights
     from mlopt.diagnostics import Diagnostic, Place, Severity, print_diagnostic
-    from mlopt.export import bound_inputs, check_onnx_path, save_onnx
+    from mlopt.export import bound_inputs, check_onnx_path, check_opset, save_onnx
     from mlopt.files import check_writable
     from mlopt.options import for_export
 
     check_onnx_path(arguments.output)
+    check_opset(arguments.opset)
     if arguments.report is not None:
         check_writable(arguments.report)
     options, inputs = for_export(compile_options(arguments)), example_inputs(arguments)
@@ -61,7 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
         message = f'input "{name}" decided shapes, and ONNX can\'t say so: what was written holds for its value only'
         print_diagnostic(Diagnostic(Severity.WARNING, message, Place(str(arguments.output))))
     files = save_onnx(
-        compilation.module, compilation.ctx.weights, arguments.output, external_data=arguments.external_data
+        compilation.module,
+        compilation.ctx.weights,
+        arguments.output,
+        external_data=arguments.external_data,
+        opset=arguments.opset,
     )
     say(arguments, f"wrote {' and '.join(map(str, files))}")
     finish(arguments, compilation, None, {})
